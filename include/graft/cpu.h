@@ -1,0 +1,70 @@
+// cpu.h — for authors of CPU kernels: what the processor has, and how work is handed to the thread pool.
+//
+//   static void run(const void *args, int64_t item, const graft_cpu_worker *worker) { … one row block … }
+//   graft_cpu_task task = {.run = run, .args = &args, .args_bytes = sizeof args, .n_items = n_row_blocks};
+//   return graft_cpu_encode(encoder, &task, encode_args->error);
+//
+// Rule: how work is split into items depends on shapes only, and an item's result on nothing that another item of the
+// same task does. Then results are the same bytes for any number of threads.
+#ifndef GRAFT_CPU_H
+#define GRAFT_CPU_H
+
+#include "graft/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Bits of graft_device_info.features and graft_kernel_def.requires on the "cpu" backend.
+typedef enum graft_cpu_feature {
+  GRAFT_CPU_AVX2 = 1u << 0,         // AVX2, FMA and F16C
+  GRAFT_CPU_AVX512 = 1u << 1,       // AVX-512 F, BW, DQ, VL (and all of AVX2 above)
+  GRAFT_CPU_AVX512_VNNI = 1u << 2,
+  GRAFT_CPU_AVX512_BF16 = 1u << 3,
+  GRAFT_CPU_AVX_VNNI = 1u << 4,
+  GRAFT_CPU_NEON_DOTPROD = 1u << 8,
+  GRAFT_CPU_NEON_I8MM = 1u << 9,
+} graft_cpu_feature;
+
+typedef struct graft_cpu_info {
+  uint64_t features;
+  int32_t n_threads;  // workers are numbered 0 … n_threads - 1
+  size_t l1_bytes, l2_bytes;  // of one core's data caches
+  size_t l3_bytes;            // shared; 0 where unknown
+} graft_cpu_info;
+
+// Facts about a device of the "cpu" backend. Borrowed. Thread-safe.
+GRAFT_API const graft_cpu_info *graft_cpu_describe(const graft_device *device);
+
+// The thread that runs an item: its number, for per-worker parts of a workspace, and the backend's own members.
+typedef struct graft_cpu_worker {
+  int32_t index;
+  void *run;
+} graft_cpu_worker;
+
+// A unit of recorded work: |run| is called once for each item 0 … n_items - 1, on any worker, in any order. Between two
+// items the run may be cancelled, so an item should take less than a few milliseconds or ask graft_cpu_should_abort.
+typedef struct graft_cpu_task {
+  void (*run)(const void *args, int64_t item, const graft_cpu_worker *worker);
+  const void *args;   // copied into the recording, aligned to 16 bytes
+  size_t args_bytes;
+  int64_t n_items;    // 0: nothing to do
+} graft_cpu_task;
+
+// Whether the run is being cancelled or has failed elsewhere: the item may return at once, its output will not be used.
+GRAFT_API bool graft_cpu_should_abort(const graft_cpu_worker *worker);
+
+// Fails the run because of what the data holds, for example an index out of range. The first failure is kept.
+GRAFT_API void graft_cpu_fail(const graft_cpu_worker *worker, graft_status status, const char *format, ...)
+    GRAFT_PRINTF(3, 4);
+
+// Adds a task to the step being recorded. Tasks of a step run one after another, each finished before the next begins.
+// Errors: GRAFT_E_NO_MEMORY.
+GRAFT_API GRAFT_NODISCARD graft_status graft_cpu_encode(graft_encoder *encoder, const graft_cpu_task *task,
+                                                        graft_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

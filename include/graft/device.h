@@ -1,0 +1,97 @@
+// device.h — what a backend provides: devices, memory, and a way to record and run work. A backend is a table; copy
+// backends/null to begin a new one.
+#ifndef GRAFT_DEVICE_H
+#define GRAFT_DEVICE_H
+
+#include "graft/kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum graft_device_flags {
+  GRAFT_DEVICE_HOST_MEMORY = 1u << 0,  // addresses are ordinary host pointers: constants need no upload
+} graft_device_flags;
+
+typedef struct graft_device_info {
+  uint32_t flags;         // graft_device_flags
+  char name[96];          // what a person calls it: "AMD EPYC (2 threads, AVX-512)"
+  uint64_t features;      // backend's own bits, matched against graft_kernel_def.requires
+  uint64_t memory_bytes;  // total
+  uint64_t free_bytes;    // at the time of asking
+  size_t alignment;       // of every allocation, in bytes
+} graft_device_info;
+
+// Configuration read once by the context and handed to backends, so that they read no environment themselves.
+typedef struct graft_backend_config {
+  uint32_t struct_size;
+  int32_t n_threads;       // 0: one per core that this process may use
+  const char *cpu_target;  // "baseline", "avx2", "avx512"; NULL: the best that the CPU has
+} graft_backend_config;
+
+// Asked now and then while work runs, from any thread; true stops the work soon. Must not block.
+typedef bool (*graft_abort_fn)(void *user);
+
+// Observes steps of a run; called on the thread that runs the plan, before and after each step. With it set, steps are
+// not overlapped.
+typedef void (*graft_step_fn)(void *user, uint32_t step, bool is_end);
+
+typedef struct graft_run_control {
+  graft_abort_fn abort;
+  void *abort_user;
+  graft_step_fn on_step;
+  void *on_step_user;
+} graft_run_control;
+
+// Recorded work of one plan on one device. Made by the backend; every backend defines its own.
+typedef struct graft_recording graft_recording;
+
+// A backend. Constant, with static storage; must outlive the context it is registered in. |state| is the backend's own
+// object for one open device. Unless said otherwise functions are called by one thread at a time per device.
+typedef struct graft_backend_def {
+  uint32_t struct_size;
+  const char *name;  // "cpu", "cuda"
+
+  // Number of devices, and when there are none why: a sentence in |why|.
+  uint32_t (*count)(const graft_backend_config *config, graft_reason *why);
+  graft_status (*open)(const graft_backend_config *config, uint32_t index, graft_error *error, void **out_state);
+  void (*close)(void *state);
+  void (*describe)(void *state, graft_device_info *out_info);  // thread-safe
+
+  // Memory, aligned to the device's alignment. 0 bytes are never asked for. Contents are undefined.
+  graft_status (*allocate)(void *state, size_t bytes, graft_error *error, void **out_memory);
+  void (*release)(void *state, void *memory, size_t bytes);
+  // Blocking copies between host memory and device memory; ranges are valid and do not overlap.
+  graft_status (*upload)(void *state, void *target, const void *source, size_t bytes, graft_error *error);
+  graft_status (*download)(void *state, void *target, const void *source, size_t bytes, graft_error *error);
+
+  // Recording: begin; then for each step in order step_begin, the kernel's encode calls with the encoder, and at the end
+  // record_end. A failed recording is destroyed. Steps are numbered from 0.
+  graft_status (*record_begin)(void *state, uint32_t n_steps, graft_error *error, graft_recording **out_recording);
+  graft_encoder *(*step_begin)(graft_recording *recording, uint32_t step);
+  graft_status (*record_end)(graft_recording *recording, graft_error *error);
+  void (*record_destroy)(graft_recording *recording);
+
+  // Runs the steps from |first| up to, not including, |end| and waits. Allocates nothing. After a cancelled or failed
+  // run the recording can be run again.
+  graft_status (*run)(graft_recording *recording, uint32_t first, uint32_t end, const graft_run_control *control,
+                      graft_error *error);
+
+  // Calls |fn(arg, i)| for 0 ≤ i < n on host threads, in any order, and waits. NULL: the caller does it in sequence.
+  void (*parallel)(void *state, void (*fn)(void *arg, int64_t i), void *arg, int64_t n);
+} graft_backend_def;
+
+// The context's device with a name such as "cpu" or "cpu:0" (opened on first use, closed with the context).
+// Errors: GRAFT_E_NOT_FOUND with the names that exist, GRAFT_E_DEVICE. Borrowed.
+GRAFT_API GRAFT_NODISCARD graft_status graft_device_open(graft_context *context, const char *name,
+                                                         graft_device **out_device);
+GRAFT_API void graft_device_describe(const graft_device *device, graft_device_info *out_info);  // thread-safe
+GRAFT_API const char *graft_device_name(const graft_device *device);                            // "cpu:0"
+GRAFT_API const graft_backend_def *graft_device_backend(const graft_device *device);
+GRAFT_API void *graft_device_state(const graft_device *device);  // the backend's own; for backends and their services
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,112 @@
+// graph.h — building a graph of operators.
+//
+//   graft_tensor *h = graft_rms_norm(graph, x, weight, 1e-5);      // constructors live beside their operators in ops/
+//   graft_tensor *y = graft_linear(graph, h, w, NULL);
+//   graft_graph_output(graph, y, "y");
+//   if (graft_graph_status(graph) != GRAFT_OK) …                   // the first failure, with its sentence in the context
+//
+// Failures stick: a builder function that fails records the reason once and returns NULL, and every later call that is
+// given a NULL tensor returns NULL without touching that first reason. A model is therefore written as plain
+// expressions and checked once; making a plan of a failed graph fails with the same reason.
+//
+// A graph belongs to one thread at a time. Everything in it lives until graft_graph_destroy.
+#ifndef GRAFT_GRAPH_H
+#define GRAFT_GRAPH_H
+
+#include "graft/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct graft_context graft_context;
+typedef struct graft_graph graft_graph;
+
+// A value in a graph: an input, a constant, or one output of a node. Owned by its graph.
+typedef struct graft_tensor graft_tensor;
+
+// Where the bytes of a constant (a weight) lie on the host. The bytes stay valid and unchanged until the last graph and
+// plan that use them are gone. They are not read before a plan that computes with them is made.
+typedef struct graft_constant {
+  uint32_t struct_size;
+  const void *data;  // any alignment
+  size_t bytes;      // at least what the description covers
+  // Called at most once per plan when the source is not needed any more because a kernel keeps its own packed copy, so
+  // that mapped pages can be given back. The bytes must stay readable. May be NULL. May be called from any thread.
+  void (*discard)(void *user, const void *data, size_t bytes);
+  void *user;
+} graft_constant;
+
+// Makes an empty graph that uses the operators registered in |context|, which must outlive it.
+// Errors: GRAFT_E_NO_MEMORY.
+GRAFT_API GRAFT_NODISCARD graft_status graft_graph_create(graft_context *context, graft_graph **out_graph);
+GRAFT_API void graft_graph_destroy(graft_graph *graph);
+GRAFT_API graft_context *graft_graph_context(const graft_graph *graph);
+
+// A value that the caller writes before a run (graft_plan_write). |name| is copied and unique among inputs.
+// The description is contiguous. Returns NULL on failure (see above).
+GRAFT_API graft_tensor *graft_graph_input(graft_graph *graph, const char *name, const graft_tensor_desc *desc);
+
+// A value known now. |name| is copied. The description is contiguous.
+GRAFT_API graft_tensor *graft_graph_constant(graft_graph *graph, const char *name, const graft_tensor_desc *desc,
+                                             const graft_constant *constant);
+
+// Applies the operator named |op| (for example "graft.rms_norm.v1"). |attrs| points at the operator's attribute struct
+// (copied; NULL: the defaults of its schema) of |attrs_bytes| bytes. |inputs| has |n_inputs| entries; omitted optional
+// inputs are graft_graph_none(). Writes the operator's outputs, in order, to |out_tensors| (NULL entries on failure).
+// Failures: unknown operator, wrong arity, attributes out of range, whatever the operator's inference refuses.
+GRAFT_API void graft_graph_apply(graft_graph *graph, const char *op, const void *attrs, size_t attrs_bytes,
+                                 graft_tensor *const *inputs, uint32_t n_inputs, graft_tensor **out_tensors);
+
+// The stand-in for an optional input that is left out. Not a failure, unlike NULL.
+GRAFT_API graft_tensor *graft_graph_none(void);
+
+// Marks |tensor| as a result under a unique |name| (copied): it is computed, kept to the end of a run and can be read by
+// graft_plan_read. A tensor may be an output under several names, and inputs and constants may be outputs.
+GRAFT_API void graft_graph_output(graft_graph *graph, graft_tensor *tensor, const char *name);
+
+// Names made between push and pop are shown as "scope.name" in plans and profiles. |format| as printf.
+GRAFT_API void graft_graph_scope_push(graft_graph *graph, const char *format, ...) GRAFT_PRINTF(2, 3);
+GRAFT_API void graft_graph_scope_pop(graft_graph *graph);
+
+// Records a failure found by a constructor before any operator is applied; the first one is kept. Returns NULL.
+GRAFT_API graft_tensor *graft_graph_fail(graft_graph *graph, graft_status status, const char *format, ...)
+    GRAFT_PRINTF(3, 4);
+
+// GRAFT_OK, or the status of the first failure; its details are graft_graph_error.
+GRAFT_API GRAFT_NODISCARD graft_status graft_graph_status(const graft_graph *graph);
+GRAFT_API const graft_error *graft_graph_error(const graft_graph *graph);
+
+GRAFT_API const graft_tensor_desc *graft_tensor_describe(const graft_tensor *tensor);
+// The name given to an input or constant; for a node's output "scope.op#index". Borrowed.
+GRAFT_API const char *graft_tensor_name(const graft_tensor *tensor);
+
+// Checks every rule of a well-formed graph: edges point backwards, descriptions equal what inference gives, views stay
+// inside the storage they view, names are unique. For debug builds, tests and graphs that come from files.
+GRAFT_API GRAFT_NODISCARD graft_status graft_graph_verify(const graft_graph *graph, graft_error *error);
+
+// Receives text in pieces; |size| bytes, not terminated. A failure ends the printing and is returned.
+typedef struct graft_writer {
+  graft_status (*write)(void *user, const char *text, size_t size);
+  void *user;
+} graft_writer;
+
+// One line per value: `%3 f32[1, 288, 384] = graft.rms_norm.v1(%1, %2) {eps=1e-05} layers.0`. Stable across runs.
+GRAFT_API GRAFT_NODISCARD graft_status graft_graph_print(const graft_graph *graph, graft_writer writer);
+// The same graph for Graphviz.
+GRAFT_API GRAFT_NODISCARD graft_status graft_graph_print_dot(const graft_graph *graph, graft_writer writer);
+
+// Counts and lookups. Indices run over creation order. Lookups return NULL where nothing has that name.
+GRAFT_API uint32_t graft_graph_n_nodes(const graft_graph *graph);
+GRAFT_API uint32_t graft_graph_n_inputs(const graft_graph *graph);
+GRAFT_API uint32_t graft_graph_n_outputs(const graft_graph *graph);
+GRAFT_API graft_tensor *graft_graph_input_at(const graft_graph *graph, uint32_t index);
+GRAFT_API graft_tensor *graft_graph_output_at(const graft_graph *graph, uint32_t index, const char **out_name);
+GRAFT_API graft_tensor *graft_graph_find_input(const graft_graph *graph, const char *name);
+GRAFT_API graft_tensor *graft_graph_find_output(const graft_graph *graph, const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

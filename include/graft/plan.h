@@ -1,0 +1,100 @@
+// plan.h — a graph compiled for a device: kernels chosen, memory laid out, work recorded. Plan once, run many times.
+//
+//   graft_plan_options options = {.struct_size = sizeof options, .device = device};
+//   graft_plan_create(graph, &options, &plan);
+//   graft_plan_write(plan, x, data, bytes);
+//   graft_plan_run(plan, NULL);
+//   graft_plan_read(plan, y, data, bytes);
+#ifndef GRAFT_PLAN_H
+#define GRAFT_PLAN_H
+
+#include "graft/context.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct graft_plan graft_plan;
+
+typedef enum graft_plan_flags {
+  GRAFT_PLAN_MEASURE_ONLY = 1u << 0,  // choose and lay out, but allocate, pack and record nothing: for reports
+  GRAFT_PLAN_NO_IN_PLACE = 1u << 1,   // every result gets storage of its own
+  GRAFT_PLAN_NO_REUSE = 1u << 2,      // nothing shares memory: the naive layout that tests compare with
+  GRAFT_PLAN_NO_PACKING = 1u << 3,    // kernels that would pack a constant are not chosen
+  GRAFT_PLAN_REFERENCE = 1u << 4,     // only references run
+} graft_plan_flags;
+
+// Zero-initialise, set struct_size, device and what differs from the defaults.
+typedef struct graft_plan_options {
+  uint32_t struct_size;
+  uint32_t flags;  // graft_plan_flags
+  graft_device *device;
+  // Chooses among the kernels that support a node: the one so named is taken first wherever it can run. NULL: none.
+  const char *force_kernel;
+} graft_plan_options;
+
+// Compiles |graph|, which is only read and may be destroyed afterwards; its constants must stay. Tensors of the graph
+// (inputs and outputs) name the plan's values for write and read as long as the graph lives.
+// Errors: the graph's own first failure; GRAFT_E_UNSUPPORTED when no kernel, reference or decomposition can run a node,
+// with each reason; GRAFT_E_NO_MEMORY; what prepare, pack and encode report.
+GRAFT_API GRAFT_NODISCARD graft_status graft_plan_create(const graft_graph *graph, const graft_plan_options *options,
+                                                         graft_plan **out_plan);
+GRAFT_API void graft_plan_destroy(graft_plan *plan);
+
+// Copies a value into graph input |index| (graft_graph_input_at) or out of graph output |index|. |bytes| is exactly the
+// size of the contiguous tensor. Inputs keep their value over runs. An output is valid after a completed run.
+// Errors: GRAFT_E_INVALID (index, size, a plan that was only measured, no completed run), GRAFT_E_DEVICE.
+GRAFT_API GRAFT_NODISCARD graft_status graft_plan_write(graft_plan *plan, uint32_t input, const void *source,
+                                                        size_t bytes);
+GRAFT_API GRAFT_NODISCARD graft_status graft_plan_read(graft_plan *plan, uint32_t output, void *target, size_t bytes);
+
+// The same by name. GRAFT_E_NOT_FOUND when the graph had no such input or output.
+GRAFT_API GRAFT_NODISCARD graft_status graft_plan_find_input(const graft_plan *plan, const char *name,
+                                                             uint32_t *out_index);
+GRAFT_API GRAFT_NODISCARD graft_status graft_plan_find_output(const graft_plan *plan, const char *name,
+                                                              uint32_t *out_index);
+
+// Runs every step and waits. |control| may be NULL. Allocates nothing.
+// Errors: GRAFT_E_CANCELLED (the plan can be run again), GRAFT_E_DEVICE, what a reference reports.
+GRAFT_API GRAFT_NODISCARD graft_status graft_plan_run(graft_plan *plan, const graft_run_control *control);
+
+// Bytes, as they are (or for a measured plan, would be) allocated on the device.
+typedef struct graft_memory_report {
+  size_t arena_bytes;      // inputs, outputs, intermediates and workspace together, after sharing
+  size_t naive_bytes;      // the same without any sharing
+  size_t workspace_bytes;  // largest workspace of a step; part of the arena
+  size_t constant_bytes;   // constants that are used where they lie, or uploaded
+  size_t packed_bytes;     // packed copies; their sources are not counted as constants
+  size_t peak_bytes;       // arena + constants + packed
+} graft_memory_report;
+
+GRAFT_API void graft_plan_memory(const graft_plan *plan, graft_memory_report *out_report);
+
+// One step of a plan. Strings and pointers are borrowed from the plan.
+typedef struct graft_step_info {
+  const graft_op_def *op;
+  const void *attrs;
+  const graft_kernel_def *kernel;
+  const char *label;   // the node's name in the graph
+  const char *device;  // "cpu:0"
+  uint32_t n_inputs, n_outputs;
+  const graft_tensor_desc *const *inputs;
+  const graft_tensor_desc *const *outputs;
+  double flops;        // floating-point operations
+  double bytes;        // read and written once each
+  size_t workspace_bytes, packed_bytes;
+  bool is_in_place;
+  const char *rejections;  // one line per kernel asked before the chosen one: "name: reason"; "" when there is none
+} graft_step_info;
+
+GRAFT_API uint32_t graft_plan_n_steps(const graft_plan *plan);
+GRAFT_API void graft_plan_step(const graft_plan *plan, uint32_t index, graft_step_info *out_info);
+
+// A table for people: one line per step, then the memory report. 80 columns where names allow.
+GRAFT_API GRAFT_NODISCARD graft_status graft_plan_print(const graft_plan *plan, graft_writer writer);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
