@@ -1,0 +1,14 @@
+// context_internal.h — the context as the rest of src sees it. Not installed.
+#ifndef GRAFT_SRC_RUN_CONTEXT_INTERNAL_H
+#define GRAFT_SRC_RUN_CONTEXT_INTERNAL_H
+
+#include "graft/context.h"
+
+// Counts a graph or a plan that uses what is registered: while any is alive nothing can be unregistered. Thread-safe.
+void graft_context_retain_user(graft_context *context);
+void graft_context_release_user(graft_context *context);
+
+// The context that a device was opened in. Thread-safe.
+graft_context *graft_device_context(const graft_device *device);
+
+#endif

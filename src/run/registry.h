@@ -1,0 +1,19 @@
+// registry.h — what is registered in a context, indexed for passes. Not installed.
+#ifndef GRAFT_SRC_RUN_REGISTRY_H
+#define GRAFT_SRC_RUN_REGISTRY_H
+
+#include "graft/context.h"
+
+// The kernels of |backend| that may be asked to run operator |op|, in order of choice: the operator's own by priority,
+// then application before native, then registration; after them the backend's catch-alls in the same order. Returns
+// their number and a borrowed array that is valid until something is registered or unregistered.
+uint32_t graft_registry_find_kernels(const graft_context *context, const char *op, const char *backend,
+                                     const graft_kernel_def *const **out_kernels);
+
+// Fusion rules in order of registration, borrowed in the same way.
+uint32_t graft_registry_fusions(const graft_context *context, const graft_fusion_def *const **out_fusions);
+
+// The backend named |name|, or NULL.
+const graft_backend_def *graft_registry_find_backend(const graft_context *context, const char *name);
+
+#endif
