@@ -30,7 +30,7 @@ typedef enum graft_attr_type {
   GRAFT_ATTR_I64,    // int64_t
   GRAFT_ATTR_F64,    // double
   GRAFT_ATTR_BOOL,   // bool
-  GRAFT_ATTR_DTYPE,  // graft_dtype; its default is F32 unless default_i64 names another graft_dtype_code (0: none, NULL)
+  GRAFT_ATTR_DTYPE,  // graft_dtype or NULL; default_i64 is the graft_dtype_code of its default (0: NULL)
   GRAFT_ATTR_ENUM,   // int32_t, an index into |choices|
   GRAFT_ATTR_I64S,   // int64_t[max_count], of which the first int32_t at count_offset are used
 } graft_attr_type;
@@ -41,7 +41,7 @@ typedef struct graft_attr_def {
   graft_attr_type type;
   uint32_t offset;
   double default_f64;
-  int64_t default_i64;         // also of BOOL and ENUM, and every element of I64S
+  int64_t default_i64;         // also of BOOL and ENUM, and of all max_count elements of I64S
   const char *const *choices;  // ENUM: names, NULL at the end
   uint32_t max_count;          // I64S
   uint32_t count_offset;       // I64S: where the int32_t number of used entries lies

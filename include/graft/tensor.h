@@ -11,7 +11,8 @@ extern "C" {
 enum { GRAFT_MAX_RANK = 8 };
 
 // Metadata of a tensor. Rank 0 is a scalar with one element. Shape entries beyond |rank| are 0. A stride of 0 repeats
-// one element along that dimension (broadcasting); the stride of a dimension of size 1 means nothing.
+// one element along that dimension (broadcasting); the stride of a dimension of size 1 means nothing. In the last
+// dimension of a block dtype the stride steps over blocks, in every other over elements.
 typedef struct graft_tensor_desc {
   graft_dtype dtype;
   int32_t rank;
@@ -40,7 +41,7 @@ GRAFT_API size_t graft_tensor_desc_bytes(const graft_tensor_desc *desc);
 // Whether elements lie densely in row-major order; strides of size-1 dimensions do not matter. Thread-safe.
 GRAFT_API bool graft_tensor_desc_is_contiguous(const graft_tensor_desc *desc);
 
-// Whether the last |n| dimensions lie densely in row-major order. Thread-safe.
+// Whether the dimensions from |first_dim| on lie densely in row-major order. Thread-safe.
 GRAFT_API bool graft_tensor_desc_is_dense_from(const graft_tensor_desc *desc, int32_t first_dim);
 
 GRAFT_API bool graft_tensor_desc_has_shape(const graft_tensor_desc *desc, int32_t rank, const int64_t *shape);

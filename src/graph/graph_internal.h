@@ -14,13 +14,13 @@ struct graft_tensor {
   graft_tensor_kind kind;
   uint32_t id;  // index into graph->tensors
   graft_tensor_desc desc;
-  const char *name;        // inputs and constants; results: made on demand
-  graft_node *node;        // results: the maker
-  uint32_t output_index;   // results: which output of it
-  uint32_t n_uses;         // by nodes, each mention counted
+  const char *name;       // inputs and constants; results: made on demand
+  graft_node *node;       // results: the maker
+  uint32_t output_index;  // results: which output of it
+  uint32_t n_uses;        // by nodes, each mention counted
   bool is_output;
-  graft_tensor *view_of;   // results of view ops: input 0; its storage may itself be a view's
-  int64_t view_offset;     // bytes into view_of
+  graft_tensor *view_of;  // results of view ops: input 0; its storage may itself be a view's
+  int64_t view_offset;    // bytes into view_of
   graft_constant constant;
 };
 
