@@ -1,0 +1,138 @@
+#include "ops/common/cpu/gemm.h"
+
+// Enough items to keep many threads busy to the end, as long as that costs little: the fewer rows an item has, the more
+// laying out its block of B weighs; the fewer columns, the more copying A does.
+enum { ITEMS_WANTED = 64, ROWS_WANTED = 84, ROWS_MOST = 512, PANELS_WANTED = 2 };
+
+// How an output is cut: into |m_parts| × |n_parts| rectangles of whole strips and whole panels.
+typedef struct split {
+  int64_t strips, panels, m_parts, n_parts;
+} split;
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+static int64_t at_least(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+static int64_t at_most(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+// Where part |i| of |parts| begins when |n| things are dealt out evenly.
+static int64_t part_begin(int64_t n, int64_t parts, int64_t i) {
+  return n / parts * i + at_most(i, n % parts);
+}
+
+static split split_of(const graft_gemm *g) {
+  const graft_gemm_core *core = g->core;
+  split s = {.strips = ceil_div(g->m, core->rows_max), .panels = ceil_div(g->n, core->panel)};
+  s.n_parts = ceil_div(s.panels * core->panel, core->block_columns);
+  if (s.n_parts == 0 || s.strips == 0) return s;
+  const int64_t affordable = at_least(1, g->m / ROWS_WANTED);
+  s.m_parts = at_most(ceil_div(ITEMS_WANTED, s.n_parts), affordable);
+  s.m_parts = at_least(s.m_parts, ceil_div(g->m, ROWS_MOST));
+  const int64_t n_parts = at_most(ceil_div(ITEMS_WANTED, s.m_parts), ceil_div(s.panels, PANELS_WANTED));
+  s.n_parts = at_least(s.n_parts, n_parts);
+  return s;
+}
+
+static graft_gemm_block rectangle_of(const graft_gemm *g, const split *s, int64_t item) {
+  const int64_t i = item % s->m_parts, j = item / s->m_parts, panel = g->core->panel;
+  const int64_t first = part_begin(s->strips, s->m_parts, i), end = part_begin(s->strips, s->m_parts, i + 1);
+  const int64_t row = part_begin(g->m, s->strips, first);
+  const int64_t column = part_begin(s->panels, s->n_parts, j) * panel;
+  return (graft_gemm_block){
+      .row = row,
+      .rows = part_begin(g->m, s->strips, end) - row,
+      .column = column,
+      .columns = at_most(g->n, part_begin(s->panels, s->n_parts, j + 1) * panel) - column,
+  };
+}
+
+size_t graft_gemm_packed_bytes(const graft_gemm_core *core, graft_dtype_code type, int64_t n, int64_t k) {
+  return (size_t)(ceil_div(n, core->panel) * core->panel) * (size_t)k * (type == GRAFT_DTYPE_F32 ? 4 : 2);
+}
+
+void graft_gemm_pack(const graft_gemm_core *core, const graft_gemm_matrix *b, int64_t n, int64_t k, void *out) {
+  const graft_gemm_block all = {.rows = k, .columns = n};
+  core->pack_panels(b, &all, out);
+}
+
+int64_t graft_gemm_items(const graft_gemm *gemm) {
+  const split s = split_of(gemm);
+  return s.m_parts * s.n_parts;
+}
+
+static size_t a_floats(const graft_gemm_core *core) {
+  return (size_t)core->rows_max * GRAFT_GEMM_A_STRIDE;
+}
+static size_t b_floats(const graft_gemm_core *core) {
+  return (size_t)core->block_columns * GRAFT_GEMM_K;
+}
+
+size_t graft_gemm_scratch_bytes(const graft_gemm *gemm) {
+  const split s = split_of(gemm);
+  if (s.m_parts * s.n_parts == 0) return 0;
+  const int64_t strips = gemm->k > GRAFT_GEMM_K ? ceil_div(s.strips, s.m_parts) : 1;
+  const size_t c_floats = (size_t)(strips * gemm->core->rows_max * gemm->core->block_columns);
+  return (a_floats(gemm->core) + b_floats(gemm->core) + c_floats) * sizeof(float);
+}
+
+// Points |strip| at a block of B: where it lies packed in a type the micro-kernel reads, or at its copy in |scratch|.
+static void provide_b(const graft_gemm *g, const graft_gemm_block *block, int64_t rows, float *scratch,
+                      graft_gemm_strip *strip) {
+  const graft_gemm_core *core = g->core;
+  strip->b = scratch;
+  strip->b_type = GRAFT_DTYPE_F32;
+  strip->panel_stride = (size_t)(block->rows * core->panel);
+  if (g->load_b) {
+    g->load_b(core, g->b_context, block, scratch);
+    return;
+  }
+  if (!g->b_is_packed) {
+    core->load_panels(&g->b, block, scratch);
+    return;
+  }
+  const size_t element = g->b.type == GRAFT_DTYPE_F32 ? 4 : 2, stride = (size_t)(g->k * core->panel);
+  const char *packed = (const char *)g->b.data + (size_t)(block->column * g->k + block->row * core->panel) * element;
+  if (g->b.type == GRAFT_DTYPE_F32 || rows <= core->direct_rows_max) {
+    strip->b = packed;
+    strip->b_type = g->b.type;
+    strip->panel_stride = stride;
+    return;
+  }
+  for (int64_t j = 0; j < block->columns; j += core->panel) {
+    core->expand(packed, g->b.type, strip->panel_stride, scratch);
+    packed += stride * element;
+    scratch += strip->panel_stride;
+  }
+}
+
+void graft_gemm_run(const graft_gemm *gemm, int64_t item, void *scratch) {
+  const graft_gemm_core *core = gemm->core;
+  const split s = split_of(gemm);
+  const graft_gemm_block tile = rectangle_of(gemm, &s, item);
+  const int64_t n_strips = ceil_div(tile.rows, core->rows_max), k = gemm->k;
+  float *const a = scratch, *const b = a + a_floats(core), *const c = b + b_floats(core);
+  graft_gemm_strip strip = {.a = a, .columns = tile.columns, .c_stride = (size_t)core->block_columns};
+  // A product of no terms still has an output: one pass with an empty block.
+  for (int64_t done = 0; done == 0 || done < k; done += GRAFT_GEMM_K) {
+    strip.k = (int32_t)at_most(GRAFT_GEMM_K, k - done);
+    strip.accumulate = done > 0;
+    const bool is_last = done + GRAFT_GEMM_K >= k;
+    const graft_gemm_block b_block = {.row = done, .rows = strip.k, .column = tile.column, .columns = tile.columns};
+    provide_b(gemm, &b_block, tile.rows, b, &strip);
+    for (int64_t i = 0; i < n_strips; ++i) {
+      const int64_t begin = part_begin(tile.rows, n_strips, i), rows = part_begin(tile.rows, n_strips, i + 1) - begin;
+      const graft_gemm_block a_block = {.row = tile.row + begin, .rows = rows, .column = done, .columns = strip.k};
+      core->load_rows(&gemm->a, &a_block, a);
+      strip.rows = (int32_t)rows;
+      strip.c = c + (k > GRAFT_GEMM_K ? (size_t)begin * strip.c_stride : 0);
+      core->multiply(&strip);
+      if (!is_last) continue;
+      const graft_gemm_block out = {.row = a_block.row, .rows = rows, .column = tile.column, .columns = tile.columns};
+      core->store(&gemm->out, &out, strip.c, strip.c_stride);
+    }
+  }
+}

@@ -1,0 +1,305 @@
+#include "ops/common/cpu/gemm.h"
+#include "ops/common/cpu/gemm_vector.h"
+#include "ops/common/cpu/target.h"
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+// The micro-tile: as many accumulators as leave registers for VECTORS of B and one broadcast element of A.
+#if defined(__AVX512F__)
+enum { ROWS = 14, VECTORS = 2, BLOCK_COLUMNS = 256 };
+#elif defined(__AVX2__)
+enum { ROWS = 6, VECTORS = 2, BLOCK_COLUMNS = 128 };
+#elif defined(__ARM_NEON)
+enum { ROWS = 6, VECTORS = 4, BLOCK_COLUMNS = 128 };
+#else
+enum { ROWS = 4, VECTORS = 2, BLOCK_COLUMNS = 128 };
+#endif
+enum { PANEL = VECTORS * LANES, DIRECT_ROWS = 4 };
+
+// One tile of |rows| × |vectors| vectors; both and the type are constants once inlined.
+ALWAYS_INLINE void multiply_tile(const graft_gemm_strip *s, const int rows, const int vectors,
+                                 const graft_dtype_code type, int64_t column) {
+  const size_t element = type == GRAFT_DTYPE_F32 ? 4 : 2;
+  const char *b = (const char *)s->b + (size_t)(column / PANEL) * s->panel_stride * element;
+  const float *a = s->a;
+  vec sum[ROWS][VECTORS];
+  VEC_UNROLL
+  for (int i = 0; i < rows; ++i) {
+    VEC_UNROLL
+    for (int j = 0; j < vectors; ++j) sum[i][j] = (vec){0};
+  }
+  for (int32_t p = 0; p < s->k; ++p) {
+    vec bj[VECTORS];
+    VEC_UNROLL
+    for (int j = 0; j < vectors; ++j) bj[j] = vec_load_typed(b + (size_t)(j * LANES) * element, type);
+    VEC_UNROLL
+    for (int i = 0; i < rows; ++i) {
+      const vec ai = vec_all(a[i * GRAFT_GEMM_A_STRIDE]);
+      VEC_UNROLL
+      for (int j = 0; j < vectors; ++j) sum[i][j] = vec_madd(ai, bj[j], sum[i][j]);
+    }
+    ++a;
+    b += PANEL * element;
+  }
+  float *c = s->c + column;
+  VEC_UNROLL
+  for (int i = 0; i < rows; ++i) {
+    VEC_UNROLL
+    for (int j = 0; j < vectors; ++j) {
+      float *cij = c + (size_t)i * s->c_stride + j * LANES;
+      vec_store(cij, s->accumulate ? vec_load(cij) + sum[i][j] : sum[i][j]);
+    }
+  }
+}
+
+ALWAYS_INLINE void multiply_strip(const graft_gemm_strip *s, const int rows, const graft_dtype_code type) {
+  int64_t column = 0;
+  for (; column + PANEL / 2 < s->columns; column += PANEL) multiply_tile(s, rows, VECTORS, type, column);
+  if (column < s->columns) multiply_tile(s, rows, VECTORS / 2, type, column);
+}
+
+#define STRIP_F32(rows)                                        \
+  static void multiply_f32_##rows(const graft_gemm_strip *s) { \
+    multiply_strip(s, rows, GRAFT_DTYPE_F32);                  \
+  }
+#define STRIP_DIRECT(rows)                                      \
+  STRIP_F32(rows)                                               \
+  static void multiply_bf16_##rows(const graft_gemm_strip *s) { \
+    multiply_strip(s, rows, GRAFT_DTYPE_BF16);                  \
+  }                                                             \
+  static void multiply_f16_##rows(const graft_gemm_strip *s) {  \
+    multiply_strip(s, rows, GRAFT_DTYPE_F16);                   \
+  }
+
+STRIP_DIRECT(1)
+STRIP_DIRECT(2)
+STRIP_DIRECT(3)
+STRIP_DIRECT(4)
+#if defined(__AVX2__) || defined(__ARM_NEON)
+STRIP_F32(5)
+STRIP_F32(6)
+#endif
+#if defined(__AVX512F__)
+STRIP_F32(7)
+STRIP_F32(8)
+STRIP_F32(9)
+STRIP_F32(10)
+STRIP_F32(11)
+STRIP_F32(12)
+STRIP_F32(13)
+STRIP_F32(14)
+#endif
+
+static void multiply(const graft_gemm_strip *s) {
+  typedef void strip_fn(const graft_gemm_strip *);
+  static strip_fn *const f32[ROWS] = {
+    multiply_f32_1,
+    multiply_f32_2,
+    multiply_f32_3,
+    multiply_f32_4,
+#if defined(__AVX2__) || defined(__ARM_NEON)
+    multiply_f32_5,
+    multiply_f32_6,
+#endif
+#if defined(__AVX512F__)
+    multiply_f32_7,
+    multiply_f32_8,
+    multiply_f32_9,
+    multiply_f32_10,
+    multiply_f32_11,
+    multiply_f32_12,
+    multiply_f32_13,
+    multiply_f32_14,
+#endif
+  };
+  static strip_fn *const bf16[DIRECT_ROWS] = {multiply_bf16_1, multiply_bf16_2, multiply_bf16_3, multiply_bf16_4};
+  static strip_fn *const f16[DIRECT_ROWS] = {multiply_f16_1, multiply_f16_2, multiply_f16_3, multiply_f16_4};
+  strip_fn *const *table = s->b_type == GRAFT_DTYPE_BF16 ? bf16 : s->b_type == GRAFT_DTYPE_F16 ? f16 : f32;
+  table[s->rows - 1](s);
+}
+
+// How elements travel into panels: with or without becoming float32.
+typedef enum transfer { RAW32, RAW16, FROM_BF16, FROM_F16 } transfer;
+
+ALWAYS_INLINE vec_u32 read_lanes(const void *p, const transfer how) {
+  if (how == RAW16) return vec_widen_u16(p);
+  if (how == FROM_BF16) return (vec_u32)vec_load_bf16(p);
+  if (how == FROM_F16) return (vec_u32)vec_load_f16(p);
+  return (vec_u32)vec_load(p);
+}
+
+ALWAYS_INLINE void write_lanes(char *p, vec_u32 v, const transfer how) {
+  if (how == RAW16) {
+    const vec_u16 narrow = __builtin_convertvector(v, vec_u16);
+    memcpy(p, &narrow, sizeof narrow);
+  } else {
+    memcpy(p, &v, sizeof v);
+  }
+}
+
+// A square of LANES × LANES elements, read along k and written along columns.
+ALWAYS_INLINE void transpose_square(const char *source, size_t column_bytes, char *out, size_t row_bytes,
+                                    const transfer how) {
+  vec_u32 t[LANES];
+  VEC_UNROLL
+  for (int i = 0; i < LANES; ++i) t[i] = read_lanes(source + (size_t)i * column_bytes, how);
+  vec_transpose(t);
+  VEC_UNROLL
+  for (int i = 0; i < LANES; ++i) write_lanes(out + (size_t)i * row_bytes, t[i], how);
+}
+
+// Part of one matrix on its way into one panel.
+typedef struct panel_source {
+  const char *data;  // first element
+  int64_t row_bytes, column_bytes;
+  int32_t k, columns;
+} panel_source;
+
+// One row of a panel, element by element: edges, and matrices without a dense dimension.
+ALWAYS_INLINE void fill_row(const panel_source *s, int32_t row, char *out, const transfer how) {
+  const size_t in_bytes = how == RAW32 ? 4 : 2, out_bytes = how == RAW16 ? 2 : 4;
+  char elements[PANEL * 4] = {0};
+  const char *from = s->data + row * s->row_bytes;
+  for (int32_t j = 0; j < s->columns; ++j) memcpy(elements + j * in_bytes, from + j * s->column_bytes, in_bytes);
+  for (size_t j = 0; j < PANEL; j += LANES) {
+    write_lanes(out + j * out_bytes, read_lanes(elements + j * in_bytes, how), how);
+  }
+}
+
+ALWAYS_INLINE void fill_panel(const panel_source *s, char *out, const transfer how) {
+  const int64_t in_bytes = how == RAW32 ? 4 : 2;
+  const size_t out_bytes = how == RAW16 ? 2 : 4, row_bytes = PANEL * out_bytes;
+  const bool is_whole = s->columns == PANEL;
+  int32_t row = 0;
+  if (is_whole && s->column_bytes == in_bytes) {
+    for (; row < s->k; ++row) {
+      for (size_t j = 0; j < PANEL; j += LANES) {
+        const char *from = s->data + row * s->row_bytes + (int64_t)j * in_bytes;
+        write_lanes(out + (size_t)row * row_bytes + j * out_bytes, read_lanes(from, how), how);
+      }
+    }
+  } else if (is_whole && s->row_bytes == in_bytes) {
+    for (; row + LANES <= s->k; row += LANES) {
+      for (size_t j = 0; j < PANEL; j += LANES) {
+        transpose_square(s->data + row * in_bytes + (int64_t)j * s->column_bytes, (size_t)s->column_bytes,
+                         out + (size_t)row * row_bytes + j * out_bytes, row_bytes, how);
+      }
+    }
+  }
+  for (; row < s->k; ++row) fill_row(s, row, out + (size_t)row * row_bytes, how);
+}
+
+static void fill_panels(const graft_gemm_matrix *b, const graft_gemm_block *block, transfer how, void *out) {
+  const int64_t element = how == RAW32 ? 4 : 2;
+  char *panel = out;
+  for (int64_t j = 0; j < block->columns; j += PANEL) {
+    const int64_t left = block->columns - j;
+    const int64_t offset = block->row * b->row_stride + (block->column + j) * b->column_stride;
+    const panel_source source = {.data = (const char *)b->data + offset * element,
+                                 .row_bytes = b->row_stride * element,
+                                 .column_bytes = b->column_stride * element,
+                                 .k = (int32_t)block->rows,
+                                 .columns = left < PANEL ? (int32_t)left : PANEL};
+    switch (how) {
+      case RAW32: fill_panel(&source, panel, RAW32); break;
+      case RAW16: fill_panel(&source, panel, RAW16); break;
+      case FROM_BF16: fill_panel(&source, panel, FROM_BF16); break;
+      case FROM_F16: fill_panel(&source, panel, FROM_F16); break;
+    }
+    panel += (size_t)block->rows * PANEL * (how == RAW16 ? 2 : 4);
+  }
+}
+
+static void load_panels(const graft_gemm_matrix *b, const graft_gemm_block *block, float *out) {
+  fill_panels(b, block, b->type == GRAFT_DTYPE_BF16 ? FROM_BF16 : b->type == GRAFT_DTYPE_F16 ? FROM_F16 : RAW32, out);
+}
+
+static void pack_panels(const graft_gemm_matrix *b, const graft_gemm_block *block, void *out) {
+  fill_panels(b, block, b->type == GRAFT_DTYPE_F32 ? RAW32 : RAW16, out);
+}
+
+// |count| ≤ LANES elements as a vector, zeros beyond.
+ALWAYS_INLINE vec load_elements(const void *p, graft_dtype_code type, int64_t count) {
+  if (count >= LANES) return vec_load_typed(p, type);
+  char elements[LANES * 4] = {0};
+  memcpy(elements, p, (size_t)count * (type == GRAFT_DTYPE_F32 ? 4 : 2));
+  return vec_load_typed(elements, type);
+}
+
+static void expand(const void *source, graft_dtype_code type, size_t n, float *out) {
+  const size_t element = type == GRAFT_DTYPE_F32 ? 4 : 2;
+  size_t i = 0;
+  for (; i + LANES <= n; i += LANES) vec_store(out + i, vec_load_typed((const char *)source + i * element, type));
+  if (i == n) return;
+  const vec v = load_elements((const char *)source + i * element, type, (int64_t)(n - i));
+  memcpy(out + i, &v, (n - i) * sizeof *out);
+}
+
+static void load_rows(const graft_gemm_matrix *a, const graft_gemm_block *block, float *out) {
+  const int64_t element = a->type == GRAFT_DTYPE_F32 ? 4 : 2;
+  for (int64_t i = 0; i < block->rows; ++i) {
+    const int64_t offset = (block->row + i) * a->row_stride + block->column * a->column_stride;
+    const char *from = (const char *)a->data + offset * element;
+    float *to = out + i * GRAFT_GEMM_A_STRIDE;
+    if (a->column_stride == 1) {
+      expand(from, a->type, (size_t)block->columns, to);
+      continue;
+    }
+    for (int64_t p = 0; p < block->columns; ++p) {
+      expand(from + p * a->column_stride * element, a->type, 1, to + p);
+    }
+  }
+}
+
+// The addend of |count| columns from |column| on.
+ALWAYS_INLINE vec addend(const graft_gemm_matrix *x, int64_t row, int64_t column, int64_t count) {
+  const int64_t offset = row * x->row_stride + column * x->column_stride;
+  const char *from = (const char *)x->data + offset * (x->type == GRAFT_DTYPE_F32 ? 4 : 2);
+  if (x->column_stride == 1) return load_elements(from, x->type, count);
+  return vec_all(load_elements(from, x->type, 1)[0]);
+}
+
+ALWAYS_INLINE vec activate(vec v, graft_gemm_activation activation) {
+  if (activation == GRAFT_GEMM_LINEAR) return v;
+  vec gate = -v;
+  if (activation == GRAFT_GEMM_GELU_TANH) gate = -1.5957691216057308f * (v + 0.044715f * (v * v * v));
+  return v / (1.0f + vec_exp(gate));
+}
+
+ALWAYS_INLINE void store_elements(void *p, graft_dtype_code type, vec v, int64_t count) {
+  char elements[LANES * 4];
+  char *to = count < LANES ? elements : p;
+  if (type == GRAFT_DTYPE_F32) vec_store((float *)to, v);
+  else if (type == GRAFT_DTYPE_BF16) vec_store_bf16((uint16_t *)to, v);
+  else vec_store_f16((uint16_t *)to, v);
+  if (count < LANES) memcpy(p, elements, (size_t)count * (type == GRAFT_DTYPE_F32 ? 4 : 2));
+}
+
+static void store(const graft_gemm_output *out, const graft_gemm_block *block, const float *c, size_t c_stride) {
+  const size_t element = out->type == GRAFT_DTYPE_F32 ? 4 : 2;
+  for (int64_t i = block->row; i < block->row + block->rows; ++i, c += c_stride) {
+    char *to = (char *)out->data + (size_t)(i * out->row_stride + block->column) * element;
+    for (int64_t j = 0; j < block->columns; j += LANES) {
+      const int64_t left = block->columns - j, column = block->column + j;
+      vec v = vec_load(c + j);
+      if (out->bias.data) v += addend(&out->bias, i, column, left);
+      v = activate(v, out->activation);
+      if (out->residual.data) v += addend(&out->residual, i, column, left);
+      store_elements(to + (size_t)j * element, out->type, v, left);
+    }
+  }
+}
+
+const graft_gemm_core GRAFT_TARGETED(graft_gemm_core) = {
+    .target = GRAFT_QUOTE(GRAFT_TARGET),
+    .rows_max = ROWS,
+    .direct_rows_max = DIRECT_ROWS,
+    .panel = PANEL,
+    .block_columns = BLOCK_COLUMNS,
+    .multiply = multiply,
+    .load_rows = load_rows,
+    .load_panels = load_panels,
+    .pack_panels = pack_panels,
+    .expand = expand,
+    .store = store,
+};
