@@ -14,12 +14,14 @@ typedef enum graft_device_flags {
 } graft_device_flags;
 
 typedef struct graft_device_info {
-  uint32_t flags;         // graft_device_flags
-  char name[96];          // what a person calls it: "AMD EPYC (2 threads, AVX-512)"
-  uint64_t features;      // backend's own bits, matched against graft_kernel_def.requires
-  uint64_t memory_bytes;  // total
-  uint64_t free_bytes;    // at the time of asking
-  size_t alignment;       // of every allocation, in bytes
+  uint32_t flags;            // graft_device_flags
+  char name[96];             // what a person calls it: "AMD EPYC (2 threads, AVX-512)"
+  uint64_t features;         // backend's own bits, matched against graft_kernel_def.requires
+  uint64_t memory_bytes;     // total
+  uint64_t free_bytes;       // at the time of asking
+  size_t alignment;          // of every allocation, in bytes
+  uint64_t allocated_bytes;  // by graft on this device: now …
+  uint64_t peak_bytes;       // … and the most so far
 } graft_device_info;
 
 // Configuration read once by the context and handed to backends, so that they read no environment themselves.
@@ -33,7 +35,7 @@ typedef struct graft_backend_config {
 typedef bool (*graft_abort_fn)(void *user);
 
 // Observes steps of a run; called on the thread that runs the plan, before and after each step. With it set, steps are
-// not overlapped.
+// not overlapped. Must not run a plan of the same device.
 typedef void (*graft_step_fn)(void *user, uint32_t step, bool is_end);
 
 typedef struct graft_run_control {
@@ -41,13 +43,16 @@ typedef struct graft_run_control {
   void *abort_user;
   graft_step_fn on_step;
   void *on_step_user;
+  uint32_t *out_step;  // may be NULL; where a run that failed or was cancelled stopped
 } graft_run_control;
 
 // Recorded work of one plan on one device. Made by the backend; every backend defines its own.
 typedef struct graft_recording graft_recording;
 
 // A backend. Constant, with static storage; must outlive the context it is registered in. |state| is the backend's own
-// object for one open device. Unless said otherwise functions are called by one thread at a time per device.
+// object for one open device. Functions up to |describe| and those that make and end recordings are called by one
+// thread at a time per device. Plans may run from several threads: |allocate|, |release|, |upload|, |download|, |run|
+// and |parallel| take turns where the device needs it; nothing is run twice at once.
 typedef struct graft_backend_def {
   uint32_t struct_size;
   const char *name;  // "cpu", "cuda"
@@ -65,15 +70,15 @@ typedef struct graft_backend_def {
   graft_status (*upload)(void *state, void *target, const void *source, size_t bytes, graft_error *error);
   graft_status (*download)(void *state, void *target, const void *source, size_t bytes, graft_error *error);
 
-  // Recording: begin; then for each step in order step_begin, the kernel's encode calls with the encoder, and at the end
-  // record_end. A failed recording is destroyed. Steps are numbered from 0.
+  // Recording: begin; then for each step in order step_begin, the kernel's encode calls with the encoder, and at the
+  // end record_end. A failed recording is destroyed. Steps are numbered from 0.
   graft_status (*record_begin)(void *state, uint32_t n_steps, graft_error *error, graft_recording **out_recording);
   graft_encoder *(*step_begin)(graft_recording *recording, uint32_t step);
   graft_status (*record_end)(graft_recording *recording, graft_error *error);
   void (*record_destroy)(graft_recording *recording);
 
-  // Runs the steps from |first| up to, not including, |end| and waits. Allocates nothing. After a cancelled or failed
-  // run the recording can be run again.
+  // Runs the steps from |first| up to, not including, |end| and waits. Allocates nothing. |control| may be NULL. After
+  // a cancelled (GRAFT_E_CANCELLED) or failed run the recording can be run again.
   graft_status (*run)(graft_recording *recording, uint32_t first, uint32_t end, const graft_run_control *control,
                       graft_error *error);
 

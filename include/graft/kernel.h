@@ -57,11 +57,13 @@ typedef struct graft_prepared {
   graft_packed_input packed[GRAFT_MAX_PACKED];
 } graft_prepared;
 
-// Today's addresses on the device. Valid for the life of the recording.
+// Today's addresses on the device, valid for the life of the recording, as are |node| and what it points at. Results
+// and workspace begin at multiples of 64 bytes, constants and views at least where their dtype may lie; none is NULL
+// unless said otherwise, also where a tensor is empty.
 typedef struct graft_encode_args {
   const graft_node_info *node;
   void *state;
-  void *const *inputs;   // the packed copy where one was asked for; NULL for omitted inputs
+  void *const *inputs;  // the packed copy where one was asked for; NULL for omitted inputs
   void *const *outputs;
   void *workspace;  // contents never persist between runs; NULL when 0 bytes were asked for
   graft_error *error;
@@ -89,7 +91,9 @@ typedef struct graft_kernel_def {
   // Makes optional state and reports needs. Reads no tensor contents. NULL: no state, no workspace.
   graft_status (*prepare)(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared);
 
-  // Writes the packed form of constant |input| (an index into node->inputs). On failure the plan fails.
+  // Writes the packed form of constant |input| (an index into node->inputs) on the host; several inputs and nodes may
+  // be packed at a time. |source| is aligned for its dtype and has the strides of the node's description. On failure
+  // the plan fails.
   graft_status (*pack)(const graft_node_info *node, void *state, uint32_t input, const void *source, void *packed);
 
   // Adds the node's work to |encoder|. May be called again for another recording; allocates nothing of its own.

@@ -10,8 +10,8 @@
 uint32_t graft_registry_find_kernels(const graft_context *context, const char *op, const char *backend,
                                      const graft_kernel_def *const **out_kernels);
 
-// Fusion rules in order of registration, borrowed in the same way.
-uint32_t graft_registry_fusions(const graft_context *context, const graft_fusion_def *const **out_fusions);
+// Whether |kernel| was registered by the vendor that provides its backend (KS1: native).
+bool graft_registry_is_native(const graft_context *context, const graft_kernel_def *kernel);
 
 // The backend named |name|, or NULL.
 const graft_backend_def *graft_registry_find_backend(const graft_context *context, const char *name);
