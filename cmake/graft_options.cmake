@@ -2,7 +2,7 @@
 
 option(GRAFT_BUILD_GENERATOR "Build formats, diffusion and the graft program (needs libpng, jansson, pcre2, utf8proc)" ON)
 option(GRAFT_BUILD_TESTS "Build the tests (needs cmocka)" ${PROJECT_IS_TOP_LEVEL})
-option(GRAFT_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
+option(GRAFT_WERROR "Treat warnings as errors (the presets for developers do)" OFF)
 set(GRAFT_SANITIZE "" CACHE STRING "Sanitizers to build with, for example address,undefined or thread")
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)

@@ -1,0 +1,96 @@
+// Output, errors, interruption and finding the shipped model: what every sub-command needs.
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/graft/tool.h"
+
+static volatile sig_atomic_t interrupt_count;
+
+static void on_interrupt(int signal_number) {
+  if (interrupt_count != 0) _exit(128 + signal_number);
+  interrupt_count = 1;
+}
+
+void tool_catch_interrupt(void) {
+  struct sigaction action = {.sa_handler = on_interrupt};
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+}
+
+bool tool_is_interrupted(void *unused) {
+  (void)unused;
+  return interrupt_count != 0;
+}
+
+int tool_report(const graft_error *error) {
+  if (error->status == GRAFT_E_CANCELLED && interrupt_count != 0) {
+    fprintf(stderr, "graft: interrupted; nothing was written\n");
+    return TOOL_INTERRUPTED;
+  }
+  fprintf(stderr, "graft: %s\n", error->message[0] != '\0' ? error->message : graft_status_name(error->status));
+  for (int32_t i = 0; i < error->n_notes; ++i) fprintf(stderr, "  %s\n", error->notes[i]);
+  return TOOL_FAILED;
+}
+
+graft_context *tool_open_context(int64_t n_threads) {
+  graft_context_options options = {.struct_size = sizeof options, .n_threads = (int32_t)n_threads};
+  graft_error error = {0};
+  graft_context *context = NULL;
+  if (graft_context_create(&options, &error, &context) != GRAFT_OK) tool_report(&error);
+  return context;
+}
+
+bool tool_find_model(const char *given, char *path, size_t path_bytes) {
+  if (given != NULL) {
+    int n = snprintf(path, path_bytes, "%s", given);
+    if (n >= 0 && (size_t)n < path_bytes) return true;
+    fprintf(stderr, "graft: the model's path is too long\n");
+    return false;
+  }
+  // Installed, then the places a build folder has inside the source tree.
+  static const char *const places[] = {"../share/graft/models", "../../models", "../models", "models"};
+  char program[4096];
+  ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+  if (n > 0) {
+    program[n] = '\0';
+    char *slash = strrchr(program, '/');
+    if (slash != NULL) *slash = '\0';
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; ++i) {
+      int length = snprintf(path, path_bytes, "%s/%s/emoji-zimage", program, places[i]);
+      if (length > 0 && (size_t)length < path_bytes && access(path, R_OK) == 0) return true;
+    }
+  }
+  fprintf(stderr, "graft: the model that ships with graft was not found beside the program; name one with -m FOLDER\n");
+  return false;
+}
+
+static graft_status write_stdout(void *user, const char *text, size_t size) {
+  (void)user;
+  return fwrite(text, 1, size, stdout) == size ? GRAFT_OK : GRAFT_E_IO;
+}
+
+graft_writer tool_stdout_writer(void) {
+  return (graft_writer){.write = write_stdout};
+}
+
+int tool_finish_output(int code) {
+  if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+  if (errno != EPIPE) fprintf(stderr, "graft: writing to standard output failed: %s\n", strerror(errno));
+  return code == TOOL_OK ? TOOL_FAILED : code;
+}
+
+const char *tool_format_bytes(double bytes, char text[32]) {
+  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  while (bytes >= 1024 && unit < 4) {
+    bytes /= 1024;
+    ++unit;
+  }
+  snprintf(text, 32, unit == 0 ? "%.0f %s" : "%.1f %s", bytes, units[unit]);
+  return text;
+}

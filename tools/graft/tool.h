@@ -1,0 +1,76 @@
+// tool.h — what the sub-commands of `graft` share: the command table's entry, options, exit codes, output helpers.
+#ifndef GRAFT_TOOLS_GRAFT_TOOL_H
+#define GRAFT_TOOLS_GRAFT_TOOL_H
+
+#include "graft/graft.h"
+
+// Exit codes, documented in docs/command-line.md.
+enum {
+  TOOL_OK = 0,
+  TOOL_FAILED = 1,         // the work could not be done; the sentence on standard error says why
+  TOOL_USAGE = 2,          // the command line is wrong
+  TOOL_INTERRUPTED = 130,  // Ctrl-C
+};
+
+typedef struct tool_command {
+  const char *name;
+  const char *summary;    // one line for `graft --help`
+  const char *arguments;  // "[-m MODEL] TEXT"
+  int (*run)(const struct tool_command *self, int argc, char **argv);
+} tool_command;
+
+typedef enum tool_option_kind {
+  TOOL_FLAG,  // bool
+  TOOL_TEXT,  // const char *
+  TOOL_INT,   // int64_t, low … high
+  TOOL_SEED,  // uint64_t, any
+  TOOL_REAL,  // double, low … high
+  TOOL_SIZE,  // int64_t[2], WxH, each low … high
+} tool_option_kind;
+
+// One option of a command. |value| receives it; |is_given| may be NULL.
+typedef struct tool_option {
+  const char *name;  // long name without dashes
+  char letter;       // 0: none
+  tool_option_kind kind;
+  const char *argument;  // what help calls the value
+  const char *help;
+  void *value;
+  double low, high;
+  bool *is_given;
+} tool_option;
+
+enum { TOOL_PARSED = -1 };
+
+// Reads options and positional arguments (|out_positional| receives pointers into argv, at most |max_positional|).
+// Returns TOOL_PARSED, or the exit code to end with: TOOL_OK after --help, TOOL_USAGE after a message.
+int tool_parse(const tool_command *self, int argc, char **argv, const tool_option *options, size_t n_options,
+               const char **out_positional, size_t max_positional, size_t *out_n_positional);
+
+// Prints "graft: sentence" and its notes to standard error; returns the exit code that fits the status.
+int tool_report(const graft_error *error);
+// The same for a usage mistake: "graft NAME: sentence", a pointer to --help; returns TOOL_USAGE.
+int tool_usage(const tool_command *self, const char *format, ...) GRAFT_PRINTF(2, 3);
+
+// Makes a context with |n_threads| (0: default); reports a failure itself and returns NULL.
+graft_context *tool_open_context(int64_t n_threads);
+
+// The model folder to use: |given|, or the shipped model found from the program's own place. On failure returns false
+// after a message.
+bool tool_find_model(const char *given, char *path, size_t path_bytes);
+
+// Installs a Ctrl-C handler; tool_is_interrupted is safe from any thread. A second Ctrl-C ends the program at once.
+void tool_catch_interrupt(void);
+bool tool_is_interrupted(void *unused);
+
+// A writer to standard output. A closed pipe or a full disk is GRAFT_E_IO.
+graft_writer tool_stdout_writer(void);
+// Flushes standard output; returns |code|, or TOOL_FAILED with a message when output was lost.
+int tool_finish_output(int code);
+
+// "12.3 MiB", "1.5 GiB" into |text|; returns it.
+const char *tool_format_bytes(double bytes, char text[32]);
+
+extern const tool_command tool_generate, tool_tokenize, tool_inspect, tool_devices, tool_ops, tool_plan, tool_bench;
+
+#endif
