@@ -29,6 +29,18 @@ typedef struct graft_gemm_matrix {
   int64_t row_stride, column_stride;  // in elements
 } graft_gemm_matrix;
 
+// Bytes of one element of a type that matrices have.
+static inline int64_t graft_gemm_element_bytes(graft_dtype_code type) {
+  return type == GRAFT_DTYPE_F32 ? 4 : 2;
+}
+
+// The same matrix from element (row, column) on.
+static inline graft_gemm_matrix graft_gemm_matrix_at(graft_gemm_matrix matrix, int64_t row, int64_t column) {
+  const int64_t offset = row * matrix.row_stride + column * matrix.column_stride;
+  matrix.data = (const char *)matrix.data + offset * graft_gemm_element_bytes(matrix.type);
+  return matrix;
+}
+
 // A rectangle within a matrix.
 typedef struct graft_gemm_block {
   int64_t row, rows, column, columns;
@@ -50,6 +62,7 @@ typedef struct graft_gemm_strip {
 typedef enum graft_gemm_activation {
   GRAFT_GEMM_LINEAR = 0,
   GRAFT_GEMM_SILU,
+  GRAFT_GEMM_GELU,  // by the error function
   GRAFT_GEMM_GELU_TANH,
 } graft_gemm_activation;
 

@@ -1,8 +1,14 @@
 #include "ops/common/cpu/gemm.h"
-#include "ops/common/cpu/gemm_vector.h"
-#include "ops/common/cpu/target.h"
+#include "ops/common/cpu/vector_math.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+// Marks a loop of constant length whose array of vectors must become registers.
+#if defined(__clang__)
+#define VEC_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define VEC_UNROLL _Pragma("GCC unroll 16")
+#endif
 
 // The micro-tile: as many accumulators as leave registers for VECTORS of B and one broadcast element of A.
 #if defined(__AVX512F__)
@@ -125,15 +131,37 @@ ALWAYS_INLINE vec_u32 read_lanes(const void *p, const transfer how) {
   if (how == RAW16) return vec_widen_u16(p);
   if (how == FROM_BF16) return (vec_u32)vec_load_bf16(p);
   if (how == FROM_F16) return (vec_u32)vec_load_f16(p);
-  return (vec_u32)vec_load(p);
+  return (vec_u32)vec_load((const float *)p);
 }
 
 ALWAYS_INLINE void write_lanes(char *p, vec_u32 v, const transfer how) {
-  if (how == RAW16) {
-    const vec_u16 narrow = __builtin_convertvector(v, vec_u16);
-    memcpy(p, &narrow, sizeof narrow);
-  } else {
-    memcpy(p, &v, sizeof v);
+  if (how == RAW16) vec_narrow_u16(p, v);
+  else memcpy(p, &v, sizeof v);
+}
+
+#if defined(__AVX512F__)
+#define LOW_HALVES 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define HIGH_HALVES 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#elif defined(__AVX2__)
+#define LOW_HALVES 0, 8, 1, 9, 2, 10, 3, 11
+#define HIGH_HALVES 4, 12, 5, 13, 6, 14, 7, 15
+#else
+#define LOW_HALVES 0, 4, 1, 5
+#define HIGH_HALVES 2, 6, 3, 7
+#endif
+
+// Transposes LANES vectors: each round interleaves the first half of them with the second.
+ALWAYS_INLINE void transpose(vec_u32 t[LANES]) {
+  VEC_UNROLL
+  for (int round = 1; round < LANES; round *= 2) {
+    vec_u32 next[LANES];
+    VEC_UNROLL
+    for (int i = 0; i < LANES / 2; ++i) {
+      next[2 * i] = __builtin_shufflevector(t[i], t[i + LANES / 2], LOW_HALVES);
+      next[2 * i + 1] = __builtin_shufflevector(t[i], t[i + LANES / 2], HIGH_HALVES);
+    }
+    VEC_UNROLL
+    for (int i = 0; i < LANES; ++i) t[i] = next[i];
   }
 }
 
@@ -143,7 +171,7 @@ ALWAYS_INLINE void transpose_square(const char *source, size_t column_bytes, cha
   vec_u32 t[LANES];
   VEC_UNROLL
   for (int i = 0; i < LANES; ++i) t[i] = read_lanes(source + (size_t)i * column_bytes, how);
-  vec_transpose(t);
+  transpose(t);
   VEC_UNROLL
   for (int i = 0; i < LANES; ++i) write_lanes(out + (size_t)i * row_bytes, t[i], how);
 }
@@ -218,21 +246,13 @@ static void pack_panels(const graft_gemm_matrix *b, const graft_gemm_block *bloc
   fill_panels(b, block, b->type == GRAFT_DTYPE_F32 ? RAW32 : RAW16, out);
 }
 
-// |count| ≤ LANES elements as a vector, zeros beyond.
-ALWAYS_INLINE vec load_elements(const void *p, graft_dtype_code type, int64_t count) {
-  if (count >= LANES) return vec_load_typed(p, type);
-  char elements[LANES * 4] = {0};
-  memcpy(elements, p, (size_t)count * (type == GRAFT_DTYPE_F32 ? 4 : 2));
-  return vec_load_typed(elements, type);
-}
-
 static void expand(const void *source, graft_dtype_code type, size_t n, float *out) {
   const size_t element = type == GRAFT_DTYPE_F32 ? 4 : 2;
+  const char *from = source;
   size_t i = 0;
-  for (; i + LANES <= n; i += LANES) vec_store(out + i, vec_load_typed((const char *)source + i * element, type));
-  if (i == n) return;
-  const vec v = load_elements((const char *)source + i * element, type, (int64_t)(n - i));
-  memcpy(out + i, &v, (n - i) * sizeof *out);
+  for (; i + LANES <= n; i += LANES) vec_store(out + i, vec_load_typed(from + i * element, type));
+  const int64_t left = (int64_t)(n - i);
+  if (left > 0) vec_store_n(out + i, vec_load_typed_n(from + i * element, type, left), left);
 }
 
 static void load_rows(const graft_gemm_matrix *a, const graft_gemm_block *block, float *out) {
@@ -251,28 +271,22 @@ static void load_rows(const graft_gemm_matrix *a, const graft_gemm_block *block,
   }
 }
 
-// The addend of |count| columns from |column| on.
+// What |x| adds to |count| columns from |column| on.
 ALWAYS_INLINE vec addend(const graft_gemm_matrix *x, int64_t row, int64_t column, int64_t count) {
   const int64_t offset = row * x->row_stride + column * x->column_stride;
   const char *from = (const char *)x->data + offset * (x->type == GRAFT_DTYPE_F32 ? 4 : 2);
-  if (x->column_stride == 1) return load_elements(from, x->type, count);
-  return vec_all(load_elements(from, x->type, 1)[0]);
+  if (x->column_stride == 0) return vec_all(vec_load_typed_n(from, x->type, 1)[0]);
+  return count < LANES ? vec_load_typed_n(from, x->type, count) : vec_load_typed(from, x->type);
 }
 
 ALWAYS_INLINE vec activate(vec v, graft_gemm_activation activation) {
-  if (activation == GRAFT_GEMM_LINEAR) return v;
-  vec gate = -v;
-  if (activation == GRAFT_GEMM_GELU_TANH) gate = -1.5957691216057308f * (v + 0.044715f * (v * v * v));
-  return v / (1.0f + vec_exp(gate));
-}
-
-ALWAYS_INLINE void store_elements(void *p, graft_dtype_code type, vec v, int64_t count) {
-  char elements[LANES * 4];
-  char *to = count < LANES ? elements : p;
-  if (type == GRAFT_DTYPE_F32) vec_store((float *)to, v);
-  else if (type == GRAFT_DTYPE_BF16) vec_store_bf16((uint16_t *)to, v);
-  else vec_store_f16((uint16_t *)to, v);
-  if (count < LANES) memcpy(p, elements, (size_t)count * (type == GRAFT_DTYPE_F32 ? 4 : 2));
+  switch (activation) {
+    case GRAFT_GEMM_LINEAR: return v;
+    case GRAFT_GEMM_SILU: return v * vec_sigmoid(v);
+    case GRAFT_GEMM_GELU: return 0.5f * v * (1.0f + vec_erf(0.707106781f * v));
+    case GRAFT_GEMM_GELU_TANH: return v * vec_sigmoid(1.59576912f * (v + 0.044715f * (v * v * v)));
+  }
+  return v;
 }
 
 static void store(const graft_gemm_output *out, const graft_gemm_block *block, const float *c, size_t c_stride) {
@@ -285,7 +299,8 @@ static void store(const graft_gemm_output *out, const graft_gemm_block *block, c
       if (out->bias.data) v += addend(&out->bias, i, column, left);
       v = activate(v, out->activation);
       if (out->residual.data) v += addend(&out->residual, i, column, left);
-      store_elements(to + (size_t)j * element, out->type, v, left);
+      if (left < LANES) vec_store_typed_n(to + (size_t)j * element, out->type, v, left);
+      else vec_store_typed(to + (size_t)j * element, out->type, v);
     }
   }
 }

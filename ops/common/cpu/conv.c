@@ -1,0 +1,61 @@
+#include "ops/common/cpu/conv.h"
+
+// The product that computes image and group number |index|; |part| is what its B is made from.
+static graft_gemm gemm_of(const graft_conv *c, int64_t index, graft_conv *part) {
+  const int64_t image = index / c->groups, group = index % c->groups;
+  const int64_t k = c->channels * c->kernel[0] * c->kernel[1], pixels = c->out_size[0] * c->out_size[1];
+  const int64_t x_offset = image * c->image_stride + group * c->channels * c->channel_stride;
+  const int64_t channel = group * c->out_channels, plane = image * c->groups * c->out_channels + channel;
+  *part = *c;
+  part->x = (const char *)c->x + x_offset * graft_gemm_element_bytes(c->x_type);
+  // A kernel of one element does not care where rows end.
+  const bool is_pointwise = c->kernel[0] * c->kernel[1] * c->stride[0] * c->stride[1] == 1 &&
+                            c->out_size[0] == c->size[0] && c->out_size[1] == c->size[1] &&
+                            c->padding[0] + c->padding[1] == 0 && c->row_stride == c->size[1];
+  if (is_pointwise) {
+    part->size[0] = part->out_size[0] = 1;
+    part->size[1] = part->out_size[1] = pixels;
+  }
+  graft_gemm g = {.core = c->core->gemm,
+                  .m = c->out_channels,
+                  .n = pixels,
+                  .k = k,
+                  .a = c->weight,
+                  .load_b = c->core->load_windows,
+                  .b_context = part,
+                  .out = c->out};
+  g.a.row_stride = k;
+  g.a.column_stride = 1;
+  g.a = graft_gemm_matrix_at(g.a, channel, 0);
+  g.out.row_stride = pixels;
+  g.out.data = (char *)c->out.data + plane * pixels * graft_gemm_element_bytes(c->out.type);
+  if (g.out.bias.data) g.out.bias = graft_gemm_matrix_at(g.out.bias, channel, 0);
+  if (g.out.residual.data) {
+    g.out.residual.row_stride = pixels;
+    g.out.residual.column_stride = 1;
+    g.out.residual = graft_gemm_matrix_at(g.out.residual, plane, 0);
+  }
+  return g;
+}
+
+int64_t graft_conv_items(const graft_conv *conv) {
+  if (conv->images * conv->groups == 0) return 0;
+  graft_conv part;
+  const graft_gemm g = gemm_of(conv, 0, &part);
+  return conv->images * conv->groups * graft_gemm_items(&g);
+}
+
+size_t graft_conv_scratch_bytes(const graft_conv *conv) {
+  if (conv->images * conv->groups == 0) return 0;
+  graft_conv part;
+  const graft_gemm g = gemm_of(conv, 0, &part);
+  return graft_gemm_scratch_bytes(&g);
+}
+
+void graft_conv_run(const graft_conv *conv, int64_t item, void *scratch) {
+  graft_conv part;
+  const graft_gemm first = gemm_of(conv, 0, &part);
+  const int64_t items = graft_gemm_items(&first);
+  const graft_gemm g = gemm_of(conv, item / items, &part);
+  graft_gemm_run(&g, item % items, scratch);
+}
