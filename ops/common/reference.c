@@ -3,11 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-graft_status graft_reference_allocate(int64_t n, size_t size, graft_error *error, void **out_memory) {
-  *out_memory = calloc(n > 0 ? (size_t)n : 1, size);
-  if (*out_memory) return GRAFT_OK;
-  return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for %lld elements of %zu bytes that a reference computes with",
-                    (long long)n, size);
+void *graft_reference_allocate(int64_t n, size_t size, graft_error *error) {
+  void *memory = calloc(n > 0 ? (size_t)n : 1, size);
+  if (!memory) {
+    GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for %lld elements of %zu bytes that a reference computes with",
+               (long long)n, size);
+  }
+  return memory;
 }
 
 static bool is_dense_row(const graft_tensor_desc *desc) {
@@ -52,18 +54,18 @@ graft_status graft_reference_load(const graft_view *view, graft_error *error, gr
   *out_floats = (graft_reference_floats){0};
   if (!view->data) return GRAFT_OK;
   const graft_tensor_desc *desc = &view->desc;
-  if (desc->dtype == GRAFT_F32 && graft_tensor_desc_is_contiguous(desc)) {
+  const bool is_aligned = (uintptr_t)view->data % sizeof(float) == 0;
+  if (desc->dtype == GRAFT_F32 && is_aligned && graft_tensor_desc_is_contiguous(desc)) {
     out_floats->data = view->data;
     return GRAFT_OK;
   }
   const int64_t n = graft_tensor_desc_elements(desc), row_length = graft_reference_row_length(desc);
-  void *memory;
-  GRAFT_TRY(graft_reference_allocate(n, sizeof(float), error, &memory));
-  out_floats->data = out_floats->owned = memory;
+  float *out = graft_reference_allocate(n, sizeof(float), error);
+  if (!out) return GRAFT_E_NO_MEMORY;
+  out_floats->data = out_floats->owned = out;
   if (n == 0) return GRAFT_OK;
   const graft_tensor_desc rows = graft_reference_rows(desc);
   int64_t index[GRAFT_MAX_RANK] = {0};
-  float *out = memory;
   do {
     graft_reference_load_row(view, index, out);
     out += row_length;

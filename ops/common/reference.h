@@ -27,8 +27,9 @@ void graft_reference_store_row(const graft_view *view, const int64_t *index, con
 // Copies the bytes of |source| to |target|: same dtype and shape, any strides, no overlap. Thread-safe.
 void graft_reference_copy(const graft_view *source, const graft_view *target);
 
-// Memory for |n| elements of |size| bytes, zeroed; at least one byte. Errors: GRAFT_E_NO_MEMORY (also on overflow).
-GRAFT_NODISCARD graft_status graft_reference_allocate(int64_t n, size_t size, graft_error *error, void **out_memory);
+// Zeroed memory for |n| elements of |size| bytes, at least one byte, to be freed; NULL with |error| set
+// (GRAFT_E_NO_MEMORY) where there is none. Thread-safe.
+GRAFT_NODISCARD void *graft_reference_allocate(int64_t n, size_t size, graft_error *error);
 
 // GRAFT_E_CANCELLED when the caller asked to stop; worth asking about once per millisecond of work.
 GRAFT_NODISCARD graft_status graft_reference_check(const graft_reference_args *args);
@@ -51,7 +52,8 @@ graft_view graft_reference_broadcast(const graft_view *view, int32_t rank, const
 // |view| at |position| of dimension |dim|, which disappears. Not the last dimension of a block type.
 graft_view graft_reference_select(const graft_view *view, int32_t dim, int64_t position);
 
-// Checks for inference: |desc| (never NULL) is a float, with |blocks| also of a block type; its rank lies in min … max.
+// A check for inference: input |input| (present), called |name| in the sentence, is of a float type; with |blocks| also
+// of a block type. Errors: GRAFT_E_SHAPE. Thread-safe.
 GRAFT_NODISCARD graft_status graft_infer_require_float(const graft_infer_args *args, uint32_t input, const char *name,
                                                        bool blocks);
 

@@ -1,0 +1,65 @@
+#include "ops/upsample_nearest/upsample_nearest_cases.h"
+
+#include "ops/common/cases.h"
+#include "ops/upsample_nearest/upsample_nearest.h"
+
+static const graft_upsample_attrs by_2 = {.scale_h = 2, .scale_w = 2};
+static const graft_upsample_attrs by_3_and_1 = {.scale_h = 3, .scale_w = 1};
+static const graft_upsample_attrs by_1_and_5 = {.scale_h = 1, .scale_w = 5};
+static const graft_upsample_attrs by_1 = {.scale_h = 1, .scale_w = 1};
+
+const graft_op_case graft_upsample_nearest_cases[GRAFT_UPSAMPLE_NEAREST_N_CASES] = {
+    {.name = "odd", .attrs = &by_2, .n_inputs = 1, .inputs = {TENSOR(F32, 2, 3, 5, 7)}, .flags = GRAFT_CASE_EXACT},
+    {.name = "one_pixel",
+     .attrs = &by_2,
+     .n_inputs = 1,
+     .inputs = {TENSOR(F32, 1, 1, 1, 1)},
+     .flags = GRAFT_CASE_EXACT},
+    {.name = "down",
+     .attrs = &by_3_and_1,
+     .n_inputs = 1,
+     .inputs = {TENSOR(F32, 1, 3, 5, 7)},
+     .flags = GRAFT_CASE_EXACT},
+    {.name = "across",
+     .attrs = &by_1_and_5,
+     .n_inputs = 1,
+     .inputs = {TENSOR(F32, 1, 3, 5, 7)},
+     .flags = GRAFT_CASE_EXACT},
+    {.name = "by_1", .attrs = &by_1, .n_inputs = 1, .inputs = {TENSOR(F32, 1, 2, 3, 4)}, .flags = GRAFT_CASE_EXACT},
+    {.name = "no_images",
+     .attrs = &by_2,
+     .n_inputs = 1,
+     .inputs = {TENSOR(F32, 0, 3, 4, 4)},
+     .flags = GRAFT_CASE_EXACT},
+    {.name = "no_width", .attrs = &by_2, .n_inputs = 1, .inputs = {TENSOR(F32, 1, 3, 4, 0)}, .flags = GRAFT_CASE_EXACT},
+    {.name = "bf16", .attrs = &by_2, .n_inputs = 1, .inputs = {TENSOR(BF16, 1, 3, 5, 7)}, .flags = GRAFT_CASE_EXACT},
+    {.name = "f16",
+     .attrs = &by_1_and_5,
+     .n_inputs = 1,
+     .inputs = {TENSOR(F16, 1, 2, 5, 9)},
+     .flags = GRAFT_CASE_EXACT},
+    {.name = "u8", .attrs = &by_2, .n_inputs = 1, .inputs = {TENSOR(U8, 1, 3, 5, 7)}, .flags = GRAFT_CASE_EXACT},
+    {.name = "i64", .attrs = &by_2, .n_inputs = 1, .inputs = {TENSOR(I64, 1, 2, 3, 4)}, .flags = GRAFT_CASE_EXACT},
+    {.name = "defaults", .n_inputs = 1, .inputs = {TENSOR(F32, 1, 2, 3, 4)}, .flags = GRAFT_CASE_EXACT},
+    {.name = "wide", .attrs = &by_2, .n_inputs = 1, .inputs = {TENSOR(F32, 1, 2, 9, 4099)}, .flags = GRAFT_CASE_EXACT},
+    {.name = "many_rows",
+     .attrs = &by_2,
+     .n_inputs = 1,
+     .inputs = {TENSOR(F32, 3, 5, 67, 3)},
+     .flags = GRAFT_CASE_EXACT},
+    {.name = "vae_demo_128_at_32",
+     .attrs = &by_2,
+     .n_inputs = 1,
+     .inputs = {TENSOR(F32, 1, 128, 32, 32)},
+     .flags = GRAFT_CASE_BENCH | GRAFT_CASE_EXACT},
+    {.name = "vae_demo_64_at_128",
+     .attrs = &by_2,
+     .n_inputs = 1,
+     .inputs = {TENSOR(F32, 1, 64, 128, 128)},
+     .flags = GRAFT_CASE_BENCH | GRAFT_CASE_EXACT},
+    {.name = "vae_512_at_128",
+     .attrs = &by_2,
+     .n_inputs = 1,
+     .inputs = {TENSOR(F32, 1, 512, 128, 128)},
+     .flags = GRAFT_CASE_BENCH | GRAFT_CASE_EXACT},
+};
