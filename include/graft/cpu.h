@@ -17,8 +17,8 @@ extern "C" {
 
 // Bits of graft_device_info.features and graft_kernel_def.requires on the "cpu" backend.
 typedef enum graft_cpu_feature {
-  GRAFT_CPU_AVX2 = 1u << 0,         // AVX2, FMA and F16C
-  GRAFT_CPU_AVX512 = 1u << 1,       // AVX-512 F, BW, DQ, VL (and all of AVX2 above)
+  GRAFT_CPU_AVX2 = 1u << 0,    // AVX2, FMA and F16C
+  GRAFT_CPU_AVX512 = 1u << 1,  // AVX-512 F, BW, DQ, VL (and all of AVX2 above)
   GRAFT_CPU_AVX512_VNNI = 1u << 2,
   GRAFT_CPU_AVX512_BF16 = 1u << 3,
   GRAFT_CPU_AVX_VNNI = 1u << 4,
@@ -28,12 +28,12 @@ typedef enum graft_cpu_feature {
 
 typedef struct graft_cpu_info {
   uint64_t features;
-  int32_t n_threads;  // workers are numbered 0 … n_threads - 1
+  int32_t n_threads;          // workers are numbered 0 … n_threads - 1
   size_t l1_bytes, l2_bytes;  // of one core's data caches
   size_t l3_bytes;            // shared; 0 where unknown
 } graft_cpu_info;
 
-// Facts about a device of the "cpu" backend. Borrowed. Thread-safe.
+// Facts about a device of the "cpu" backend; NULL for any other. Borrowed. Thread-safe.
 GRAFT_API const graft_cpu_info *graft_cpu_describe(const graft_device *device);
 
 // The thread that runs an item: its number, for per-worker parts of a workspace, and the backend's own members.
@@ -46,9 +46,9 @@ typedef struct graft_cpu_worker {
 // items the run may be cancelled, so an item should take less than a few milliseconds or ask graft_cpu_should_abort.
 typedef struct graft_cpu_task {
   void (*run)(const void *args, int64_t item, const graft_cpu_worker *worker);
-  const void *args;   // copied into the recording, aligned to 16 bytes
+  const void *args;  // copied into the recording, aligned to 16 bytes
   size_t args_bytes;
-  int64_t n_items;    // 0: nothing to do
+  int64_t n_items;  // 0: nothing to do
 } graft_cpu_task;
 
 // Whether the run is being cancelled or has failed elsewhere: the item may return at once, its output will not be used.
@@ -59,6 +59,7 @@ GRAFT_API void graft_cpu_fail(const graft_cpu_worker *worker, graft_status statu
     GRAFT_PRINTF(3, 4);
 
 // Adds a task to the step being recorded. Tasks of a step run one after another, each finished before the next begins.
+// A device runs one recording at a time; an item must not run a plan of its own device.
 // Errors: GRAFT_E_NO_MEMORY.
 GRAFT_API GRAFT_NODISCARD graft_status graft_cpu_encode(graft_encoder *encoder, const graft_cpu_task *task,
                                                         graft_error *error);

@@ -1,0 +1,37 @@
+// device.h — one open CPU device and the parts of its backend table.
+#ifndef GRAFT_BACKENDS_CPU_DEVICE_H
+#define GRAFT_BACKENDS_CPU_DEVICE_H
+
+#include "backends/cpu/pool.h"
+
+enum { GRAFT_CPU_ALIGNMENT = 64 };
+
+typedef struct graft_cpu_device {
+  graft_cpu_info info;
+  char name[96];
+  graft_cpu_pool *pool;
+  pthread_mutex_t turn;  // held while the pool works for one thread
+  _Atomic uint64_t allocated_bytes, peak_bytes;
+} graft_cpu_device;
+
+// Takes the pool; false when the calling thread itself holds it already.
+bool graft_cpu_device_lock(graft_cpu_device *device);
+void graft_cpu_device_unlock(graft_cpu_device *device);
+
+// Members of the backend table; see graft/device.h. memory.c:
+graft_status graft_cpu_allocate(void *state, size_t bytes, graft_error *error, void **out_memory);
+void graft_cpu_release(void *state, void *memory, size_t bytes);
+graft_status graft_cpu_copy(void *state, void *target, const void *source, size_t bytes, graft_error *error);
+
+// recording.c:
+graft_status graft_cpu_record_begin(void *state, uint32_t n_steps, graft_error *error, graft_recording **out_recording);
+graft_encoder *graft_cpu_step_begin(graft_recording *recording, uint32_t step);
+graft_status graft_cpu_record_end(graft_recording *recording, graft_error *error);
+void graft_cpu_record_destroy(graft_recording *recording);
+graft_status graft_cpu_record_run(graft_recording *recording, uint32_t first, uint32_t end,
+                                  const graft_run_control *control, graft_error *error);
+
+// reference.c: the kernel of last resort.
+extern const graft_kernel_def graft_cpu_reference_kernel;
+
+#endif
