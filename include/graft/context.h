@@ -1,4 +1,5 @@
-// context.h — a context owns the registry, the open devices, the configuration and the last error.
+// context.h — a context owns the registry, the open devices, the configuration and the last error. One thread at a time
+// uses a context and what was made with it; several contexts are independent.
 //
 //   graft_context_options options = {.struct_size = sizeof options};
 //   graft_context *context;
@@ -20,11 +21,11 @@ typedef void (*graft_log_fn)(void *user, graft_log_level level, const char *line
 // Zero-initialise, set struct_size and what differs from the defaults.
 typedef struct graft_context_options {
   uint32_t struct_size;
-  int32_t n_threads;       // 0: GRAFT_THREADS from the environment, else one per core that this process may use
+  int32_t n_threads;       // at most 1024; 0: GRAFT_THREADS from the environment, else one per core that this process may use
   const char *cpu_target;  // NULL: GRAFT_CPU from the environment, else the best: "baseline", "avx2", "avx512"
   bool without_builtins;   // begin with an empty registry
   bool ignore_environment;
-  graft_log_level log_level;  // messages above it are dropped; default: errors only
+  graft_log_level log_level;  // messages above it are dropped; 0: GRAFT_LOG from the environment, else errors only
   graft_log_fn log;           // NULL: standard error
   void *log_user;
 } graft_context_options;
@@ -34,7 +35,8 @@ typedef struct graft_context_options {
 GRAFT_API GRAFT_NODISCARD graft_status graft_context_create(const graft_context_options *options, graft_error *error,
                                                             graft_context **out_context);
 
-// Closes devices and frees everything. Graphs and plans made with the context must be gone.
+// Closes devices and frees everything. Graphs and plans made with the context must be gone; where one is not, that is
+// logged and the context is kept.
 GRAFT_API void graft_context_destroy(graft_context *context);
 
 // Registers all of |extension| or, on failure, nothing of it.
@@ -52,6 +54,7 @@ GRAFT_API const graft_error *graft_context_error(const graft_context *context);
 // The record itself, for code built on top of graft that reports its own failures the same way.
 GRAFT_API graft_error *graft_context_error_slot(graft_context *context);
 
+// Gives one line, cut at 1023 bytes, to the log. Thread-safe.
 GRAFT_API void graft_context_log(graft_context *context, graft_log_level level, const char *format, ...)
     GRAFT_PRINTF(3, 4);
 

@@ -13,7 +13,9 @@
 extern "C" {
 #endif
 
-// A set of definitions. Constant, with static storage; must outlive the context it is registered in.
+// A set of definitions. Constant, with static storage; must outlive the context it is registered in. The elements of ops,
+// kernels, fusions and backends lie struct_size bytes apart, so tables of another age are read correctly. Kernels and
+// fusion rules may name operators and backends that are not registered, or not yet: until they are, they never run.
 typedef struct graft_extension {
   uint32_t struct_size;
   uint32_t abi_version;  // GRAFT_ABI_VERSION

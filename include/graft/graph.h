@@ -5,9 +5,10 @@
 //   graft_graph_output(graph, y, "y");
 //   if (graft_graph_status(graph) != GRAFT_OK) …                   // the first failure, with its sentence in the context
 //
-// Failures stick: a builder function that fails records the reason once and returns NULL, and every later call that is
-// given a NULL tensor returns NULL without touching that first reason. A model is therefore written as plain
-// expressions and checked once; making a plan of a failed graph fails with the same reason.
+// Failures stick: a builder function that fails records the reason once and returns NULL, and every later builder call
+// on that graph returns NULL without touching that first reason. A model is therefore written as plain expressions and
+// checked once; making a plan of a failed graph fails with the same reason. A NULL tensor in a graph that has not failed
+// is itself a failure.
 //
 // A graph belongs to one thread at a time. Everything in it lives until graft_graph_destroy.
 #ifndef GRAFT_GRAPH_H
@@ -53,7 +54,8 @@ GRAFT_API graft_tensor *graft_graph_constant(graft_graph *graph, const char *nam
 
 // Applies the operator named |op| (for example "graft.rms_norm.v1"). |attrs| points at the operator's attribute struct
 // (copied; NULL: the defaults of its schema) of |attrs_bytes| bytes. |inputs| has |n_inputs| entries; omitted optional
-// inputs are graft_graph_none(). Writes the operator's outputs, in order, to |out_tensors| (NULL entries on failure).
+// inputs are graft_graph_none(). Writes the operator's outputs, in order, to |out_tensors| (NULL entries on failure; only
+// the first where no operator has that name, so initialise more than one).
 // Failures: unknown operator, wrong arity, attributes out of range, whatever the operator's inference refuses.
 GRAFT_API void graft_graph_apply(graft_graph *graph, const char *op, const void *attrs, size_t attrs_bytes,
                                  graft_tensor *const *inputs, uint32_t n_inputs, graft_tensor **out_tensors);
@@ -65,7 +67,8 @@ GRAFT_API graft_tensor *graft_graph_none(void);
 // graft_plan_read. A tensor may be an output under several names, and inputs and constants may be outputs.
 GRAFT_API void graft_graph_output(graft_graph *graph, graft_tensor *tensor, const char *name);
 
-// Names made between push and pop are shown as "scope.name" in plans and profiles. |format| as printf.
+// Names made between push and pop are shown as "scope.name" in plans and profiles; joined names beyond
+// 159 bytes are cut. |format| as printf.
 GRAFT_API void graft_graph_scope_push(graft_graph *graph, const char *format, ...) GRAFT_PRINTF(2, 3);
 GRAFT_API void graft_graph_scope_pop(graft_graph *graph);
 
@@ -77,8 +80,10 @@ GRAFT_API graft_tensor *graft_graph_fail(graft_graph *graph, graft_status status
 GRAFT_API GRAFT_NODISCARD graft_status graft_graph_status(const graft_graph *graph);
 GRAFT_API const graft_error *graft_graph_error(const graft_graph *graph);
 
+// Borrowed. NULL, as failed builders return it, is described as an f32 scalar, so that constructors need not check first.
 GRAFT_API const graft_tensor_desc *graft_tensor_describe(const graft_tensor *tensor);
-// The name given to an input or constant; for a node's output "scope.op#index". Borrowed.
+// The name given to an input or constant; for a node's output "scope.op#node", and behind the first one
+// ":output". Borrowed.
 GRAFT_API const char *graft_tensor_name(const graft_tensor *tensor);
 
 // Checks every rule of a well-formed graph: edges point backwards, descriptions equal what inference gives, views stay

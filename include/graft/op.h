@@ -135,7 +135,8 @@ typedef struct graft_op_def {
 
 // The bound that every kernel is held to against its reference: |got - want| ≤ bound · max(|want|, r), where r is the
 // root mean square of the wanted output. It is the unit roundoff of the output's dtype, plus float32 rounding of
-// |reduction| terms accumulated in any order: u_out + 4·u_f32·(4 + sqrt(reduction)). Integers and bool: 0. Thread-safe.
+// |reduction| terms accumulated in any order: u_out + 4·u_f32·(4 + sqrt(reduction)). Integers and bool: 0. An
+// application's floating-point dtype counts as coarse as f8_e5m2. Thread-safe.
 GRAFT_API double graft_op_tolerance(graft_dtype output, int64_t reduction);
 
 // Fills |attrs| (op->attrs_bytes bytes) with the schema's defaults. Thread-safe.

@@ -2,17 +2,32 @@
 #ifndef GRAFT_SRC_RUN_CONTEXT_INTERNAL_H
 #define GRAFT_SRC_RUN_CONTEXT_INTERNAL_H
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "graft/context.h"
+#include "src/run/registry_internal.h"
+
+struct graft_context {
+  graft_registry registry;
+  graft_device *devices;  // open ones, newest first
+  atomic_uint n_users;    // graphs and plans alive
+  graft_backend_config backend_config;
+  graft_log_level log_level;
+  graft_log_fn log;
+  void *log_user;
+  pthread_mutex_t log_mutex;
+  graft_error error;
+};
 
 // Counts a graph or a plan that uses what is registered: while any is alive nothing can be unregistered. Thread-safe.
 void graft_context_retain_user(graft_context *context);
 void graft_context_release_user(graft_context *context);
 
-// Where the planner keeps the constants that it packed or uploaded for |device|; NULL at first, and NULL again when the
-// last plan that uses them is gone.
-struct graft_constant_cache **graft_device_constants(graft_device *device);
-
 // The context that a device was opened in. Thread-safe.
 graft_context *graft_device_context(const graft_device *device);
+
+// Closes every device of |context|.
+void graft_device_close_all(graft_context *context);
 
 #endif

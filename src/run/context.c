@@ -1,0 +1,139 @@
+#include "graft/context.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "src/base/config.h"
+#include "src/base/versioned.h"
+#include "src/run/context_internal.h"
+
+static const char *const level_names[] = {"error", "warning", "info", "debug"};
+
+static void log_to_stderr(void *user, graft_log_level level, const char *line) {
+  (void)user;
+  fprintf(stderr, "graft: %s: %s\n", level_names[level], line);
+}
+
+static graft_status read_options(const graft_context_options *given, graft_context_options *options,
+                                 graft_error *error) {
+  *options = (graft_context_options){0};
+  if (given == NULL) return GRAFT_OK;
+  GRAFT_TRY(graft_versioned_copy(options, sizeof *options, given, "graft_context_options", error));
+  if (options->n_threads < 0 || options->n_threads > GRAFT_MAX_THREADS)
+    return GRAFT_FAIL(error, GRAFT_E_INVALID, "n_threads is %d; it must be 0 (one per core) to %d",
+                      (int)options->n_threads, GRAFT_MAX_THREADS);
+  if ((unsigned)options->log_level > GRAFT_LOG_DEBUG)
+    return GRAFT_FAIL(error, GRAFT_E_INVALID, "log_level is %d; it must be 0 to %d", (int)options->log_level,
+                      GRAFT_LOG_DEBUG);
+  if (options->cpu_target == NULL) return GRAFT_OK;
+  const char *target = graft_config_find_cpu_target(options->cpu_target);
+  if (target == NULL)
+    return GRAFT_FAIL(error, GRAFT_E_INVALID, "cpu_target is \"%s\"; it must be baseline, avx2 or avx512",
+                      options->cpu_target);
+  options->cpu_target = target;
+  return GRAFT_OK;
+}
+
+// What the caller says goes before the environment.
+static graft_status merge_environment(graft_context_options *options, graft_error *error) {
+  graft_config config;
+  if (options->ignore_environment) return GRAFT_OK;
+  GRAFT_TRY(graft_config_read(error, &config));
+  if (options->n_threads == 0) options->n_threads = config.n_threads;
+  if (options->cpu_target == NULL) options->cpu_target = config.cpu_target;
+  if (options->log_level == GRAFT_LOG_ERROR && config.log_level != GRAFT_CONFIG_UNSET)
+    options->log_level = (graft_log_level)config.log_level;
+  return GRAFT_OK;
+}
+
+graft_status graft_context_create(const graft_context_options *options, graft_error *error,
+                                  graft_context **out_context) {
+  graft_context_options merged;
+  GRAFT_TRY(read_options(options, &merged, error));
+  GRAFT_TRY(merge_environment(&merged, error));
+  graft_context *context = calloc(1, sizeof *context);
+  if (context == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for a context");
+  if (pthread_mutex_init(&context->log_mutex, NULL) != 0) {
+    free(context);
+    return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "the system has no more mutexes");
+  }
+  context->backend_config = (graft_backend_config){
+      .struct_size = sizeof context->backend_config, .n_threads = merged.n_threads, .cpu_target = merged.cpu_target};
+  context->log_level = merged.log_level;
+  context->log = merged.log == NULL ? log_to_stderr : merged.log;
+  context->log_user = merged.log_user;
+  if (!merged.without_builtins) {
+    uint32_t n;
+    const graft_extension *const *builtins = graft_builtin_extensions(&n);
+    graft_status status = graft_registry_add(&context->registry, builtins, n, error);
+    if (status != GRAFT_OK) {
+      graft_context_destroy(context);
+      return status;
+    }
+  }
+  *out_context = context;
+  return GRAFT_OK;
+}
+
+void graft_context_destroy(graft_context *context) {
+  if (context == NULL) return;
+  unsigned n_users = atomic_load(&context->n_users);
+  if (n_users > 0) {
+    // Graphs and plans point into the context; keeping it is the only safe answer to a caller's mistake.
+    graft_context_log(context, GRAFT_LOG_ERROR, "a context is destroyed while %u graphs and plans use it; it is kept",
+                      n_users);
+    return;
+  }
+  graft_device_close_all(context);
+  graft_registry_release(&context->registry);
+  pthread_mutex_destroy(&context->log_mutex);
+  free(context);
+}
+
+graft_status graft_context_register(graft_context *context, const graft_extension *extension) {
+  return graft_registry_add(&context->registry, &extension, 1, &context->error);
+}
+
+graft_status graft_context_unregister(graft_context *context, const graft_extension *extension) {
+  unsigned n_users = atomic_load(&context->n_users);
+  if (n_users > 0)
+    return GRAFT_FAIL(&context->error, GRAFT_E_BUSY,
+                      "%u graphs and plans of this context are alive; destroy them before unregistering", n_users);
+  if (context->devices != NULL)
+    return GRAFT_FAIL(&context->error, GRAFT_E_BUSY, "device %s is open; nothing can be unregistered any more",
+                      graft_device_name(context->devices));
+  return graft_registry_remove(&context->registry, extension, &context->error);
+}
+
+const graft_error *graft_context_error(const graft_context *context) {
+  return &context->error;
+}
+
+graft_error *graft_context_error_slot(graft_context *context) {
+  return &context->error;
+}
+
+const graft_backend_config *graft_context_backend_config(const graft_context *context) {
+  return &context->backend_config;
+}
+
+void graft_context_log(graft_context *context, graft_log_level level, const char *format, ...) {
+  if (level > context->log_level) return;
+  char line[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(line, sizeof line, format, arguments);
+  va_end(arguments);
+  pthread_mutex_lock(&context->log_mutex);
+  context->log(context->log_user, level, line);
+  pthread_mutex_unlock(&context->log_mutex);
+}
+
+void graft_context_retain_user(graft_context *context) {
+  atomic_fetch_add(&context->n_users, 1);
+}
+
+void graft_context_release_user(graft_context *context) {
+  atomic_fetch_sub(&context->n_users, 1);
+}

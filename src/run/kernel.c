@@ -1,0 +1,13 @@
+#include "graft/kernel.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+bool graft_refuse(graft_reason *why, const char *format, ...) {
+  if (why == NULL) return false;
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(why->text, sizeof why->text, format, arguments);
+  va_end(arguments);
+  return false;
+}

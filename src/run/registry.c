@@ -1,0 +1,145 @@
+#include "src/run/registry.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/run/context_internal.h"
+
+// Takes over |extensions| when an index of them can be made.
+static graft_status exchange(graft_registry *registry, graft_registered **extensions, uint32_t n, graft_error *error) {
+  graft_index index;
+  GRAFT_TRY(graft_index_build(extensions, n, error, &index));
+  graft_arena_release(&registry->index.arena);
+  free(registry->extensions);
+  *registry = (graft_registry){extensions, n, index};
+  return GRAFT_OK;
+}
+
+graft_status graft_registry_add(graft_registry *registry, const graft_extension *const *extensions, uint32_t n,
+                                graft_error *error) {
+  uint32_t n_old = registry->n_extensions, n_made = 0;
+  graft_status status = GRAFT_OK;
+  graft_registered **all = calloc((size_t)n_old + n + 1, sizeof *all);
+  if (all == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for %u extensions", (unsigned)n);
+  for (uint32_t i = 0; i < n_old; ++i) all[i] = registry->extensions[i];
+  for (; n_made < n; ++n_made) {
+    status = graft_registered_create(extensions[n_made], error, &all[n_old + n_made]);
+    if (status != GRAFT_OK) goto fail;
+  }
+  status = exchange(registry, all, n_old + n, error);
+  if (status == GRAFT_OK) return GRAFT_OK;
+fail:
+  for (uint32_t i = 0; i < n_made; ++i) graft_registered_destroy(all[n_old + i]);
+  free(all);
+  return status;
+}
+
+graft_status graft_registry_remove(graft_registry *registry, const graft_extension *extension, graft_error *error) {
+  uint32_t at = 0;
+  while (at < registry->n_extensions && registry->extensions[at]->source != extension) ++at;
+  if (at == registry->n_extensions)
+    return GRAFT_FAIL(error, GRAFT_E_NOT_FOUND, "the extension is not registered in this context");
+  graft_registered *removed = registry->extensions[at];
+  uint32_t n = registry->n_extensions - 1;
+  graft_registered **rest = calloc((size_t)n + 1, sizeof *rest);
+  if (rest == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory to unregister an extension");
+  for (uint32_t i = 0; i < n; ++i) rest[i] = registry->extensions[i < at ? i : i + 1];
+  graft_status status = exchange(registry, rest, n, error);
+  if (status == GRAFT_OK) {
+    graft_registered_destroy(removed);
+  } else {
+    free(rest);
+  }
+  return status;
+}
+
+void graft_registry_release(graft_registry *registry) {
+  for (uint32_t i = 0; i < registry->n_extensions; ++i) graft_registered_destroy(registry->extensions[i]);
+  free(registry->extensions);
+  graft_arena_release(&registry->index.arena);
+  *registry = (graft_registry){0};
+}
+
+static uint32_t count(const graft_context *context, graft_name_kind kind) {
+  const graft_index *index = &context->registry.index;
+  return index->first[kind + 1] - index->first[kind];
+}
+
+static const void *at(const graft_context *context, graft_name_kind kind, uint32_t i) {
+  const graft_index *index = &context->registry.index;
+  return i < count(context, kind) ? index->names[index->first[kind] + i].definition : NULL;
+}
+
+static const void *find(const graft_context *context, graft_name_kind kind, const char *name) {
+  if (name == NULL) return NULL;
+  const graft_named *found = graft_index_find(&context->registry.index, kind, name);
+  return found == NULL ? NULL : found->definition;
+}
+
+uint32_t graft_context_n_ops(const graft_context *context) {
+  return count(context, GRAFT_NAME_OP);
+}
+
+const graft_op_def *graft_context_op(const graft_context *context, uint32_t index) {
+  return at(context, GRAFT_NAME_OP, index);
+}
+
+const graft_op_def *graft_context_find_op(const graft_context *context, const char *name) {
+  return find(context, GRAFT_NAME_OP, name);
+}
+
+uint32_t graft_context_n_kernels(const graft_context *context) {
+  return count(context, GRAFT_NAME_KERNEL);
+}
+
+const graft_kernel_def *graft_context_kernel(const graft_context *context, uint32_t index) {
+  return index < graft_context_n_kernels(context) ? context->registry.index.kernels[index] : NULL;
+}
+
+const graft_kernel_def *graft_context_find_kernel(const graft_context *context, const char *name) {
+  return find(context, GRAFT_NAME_KERNEL, name);
+}
+
+uint32_t graft_context_n_backends(const graft_context *context) {
+  return count(context, GRAFT_NAME_BACKEND);
+}
+
+const graft_backend_def *graft_context_backend(const graft_context *context, uint32_t index) {
+  return at(context, GRAFT_NAME_BACKEND, index);
+}
+
+const graft_backend_def *graft_registry_find_backend(const graft_context *context, const char *name) {
+  return find(context, GRAFT_NAME_BACKEND, name);
+}
+
+// Negative, zero, positive: |group| comes before, is, comes after the one looked for.
+static int compare_candidates(const graft_candidates *group, const char *op, const char *backend) {
+  int backends = strcmp(group->backend, backend);
+  if (backends != 0) return backends;
+  if (group->op == NULL || op == NULL) return (group->op == NULL) - (op == NULL);
+  return strcmp(group->op, op);
+}
+
+static const graft_candidates *find_candidates(const graft_index *index, const char *op, const char *backend) {
+  uint32_t low = 0, high = index->n_candidates;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    int order = compare_candidates(&index->candidates[middle], op, backend);
+    if (order == 0) return &index->candidates[middle];
+    if (order < 0) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return NULL;
+}
+
+uint32_t graft_registry_find_kernels(const graft_context *context, const char *op, const char *backend,
+                                     const graft_kernel_def *const **out_kernels) {
+  const graft_index *index = &context->registry.index;
+  const graft_candidates *found = find_candidates(index, op, backend);
+  if (found == NULL) found = find_candidates(index, NULL, backend);
+  *out_kernels = found == NULL ? NULL : found->kernels;
+  return found == NULL ? 0 : found->n_kernels;
+}

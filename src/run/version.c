@@ -1,0 +1,5 @@
+#include "graft/base.h"
+
+const char *graft_version(void) {
+  return GRAFT_VERSION;
+}
