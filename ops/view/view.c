@@ -64,7 +64,8 @@ static bool view_strides(const graft_tensor_desc *x, graft_tensor_desc *y) {
     }
   }
   for (; to >= 0; --to) y->strides[to] = y->dtype->block_bytes;
-  return !is_block_type(y) || units_of(y, y->rank - 1) == 1 || y->strides[y->rank - 1] == y->dtype->block_bytes;
+  if (is_block_type(y) && units_of(y, y->rank - 1) == 1) y->strides[y->rank - 1] = y->dtype->block_bytes;
+  return !is_block_type(y) || y->strides[y->rank - 1] == y->dtype->block_bytes;
 }
 
 // Describes |x| in a new shape: a contiguous tensor, unless |*out_is_view|.
