@@ -266,4 +266,21 @@ static inline void vec_store_typed_n(void *p, graft_dtype_code type, vec v, int6
   memcpy(p, halves, (size_t)n * sizeof halves[0]);
 }
 
+// |n| elements to and from floats.
+static inline void vec_load_typed_row(const void *p, graft_dtype_code type, float *out, int64_t n) {
+  const char *source = (const char *)p;
+  const int64_t bytes = type == GRAFT_DTYPE_F32 ? 4 : 2;
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES) vec_store(out + i, vec_load_typed(source + i * bytes, type));
+  if (i < n) vec_store_n(out + i, vec_load_typed_n(source + i * bytes, type, n - i), n - i);
+}
+
+static inline void vec_store_typed_row(void *p, graft_dtype_code type, const float *values, int64_t n) {
+  char *target = (char *)p;
+  const int64_t bytes = type == GRAFT_DTYPE_F32 ? 4 : 2;
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES) vec_store_typed(target + i * bytes, type, vec_load(values + i));
+  if (i < n) vec_store_typed_n(target + i * bytes, type, vec_load_n(values + i, n - i), n - i);
+}
+
 #endif
