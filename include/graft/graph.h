@@ -96,7 +96,9 @@ typedef struct graft_writer {
   void *user;
 } graft_writer;
 
-// One line per value: `%3 f32[1, 288, 384] = graft.rms_norm.v1(%1, %2) {eps=1e-05} layers.0`. Stable across runs.
+// One line per input, constant and node in creation order, then the outputs: `%0 f32[1, 288, 384] = input "x"`,
+// `%3 f32[1, 288, 384] = graft.rms_norm.v1(%0, %2) {eps=1e-05} layers.0`, `output "y" = %3`. An omitted input is `none`.
+// Stable across runs.
 GRAFT_API GRAFT_NODISCARD graft_status graft_graph_print(const graft_graph *graph, graft_writer writer);
 // The same graph for Graphviz.
 GRAFT_API GRAFT_NODISCARD graft_status graft_graph_print_dot(const graft_graph *graph, graft_writer writer);
