@@ -94,7 +94,7 @@ static void provide_b(const graft_gemm *g, const graft_gemm_block *block, int64_
     core->load_panels(&g->b, block, scratch);
     return;
   }
-  const size_t element = g->b.type == GRAFT_DTYPE_F32 ? 4 : 2, stride = (size_t)(g->k * core->panel);
+  const size_t element = (size_t)graft_gemm_element_bytes(g->b.type), stride = (size_t)(g->k * core->panel);
   const char *packed = (const char *)g->b.data + (size_t)(block->column * g->k + block->row * core->panel) * element;
   if (g->b.type == GRAFT_DTYPE_F32 || rows <= core->direct_rows_max) {
     strip->b = packed;
@@ -107,6 +107,34 @@ static void provide_b(const graft_gemm *g, const graft_gemm_block *block, int64_
     packed += stride * element;
     scratch += strip->panel_stride;
   }
+}
+
+// A strip's rows of A as they lie in memory; nothing where they are not dense.
+static graft_gemm_ahead a_ahead(const graft_gemm *g, const graft_gemm_block *block) {
+  const int64_t element = graft_gemm_element_bytes(g->a.type);
+  if (g->a.column_stride != 1) return (graft_gemm_ahead){0};
+  return (graft_gemm_ahead){.data = graft_gemm_matrix_at(g->a, block->row, block->column).data,
+                            .rows = block->rows,
+                            .row_bytes = block->columns * element,
+                            .stride = g->a.row_stride * element};
+}
+
+// Part |i| of |parts| of a packed block of B.
+static graft_gemm_ahead b_ahead(const graft_gemm *g, const graft_gemm_block *block, int64_t i, int64_t parts) {
+  if (!g->b_is_packed || block->rows <= 0) return (graft_gemm_ahead){0};
+  const int64_t panel = g->core->panel, element = graft_gemm_element_bytes(g->b.type);
+  const int64_t first = part_begin(block->rows, parts, i), end = part_begin(block->rows, parts, i + 1);
+  const int64_t offset = block->column * g->k + (block->row + first) * panel;
+  return (graft_gemm_ahead){.data = (const char *)g->b.data + offset * element,
+                            .rows = ceil_div(block->columns, panel),
+                            .row_bytes = (end - first) * panel * element,
+                            .stride = g->k * panel * element};
+}
+
+// Strip |i| of |n_strips| of a tile, for terms |k| … k + n_k.
+static graft_gemm_block a_block_of(const graft_gemm_block *tile, int64_t n_strips, int64_t i, int64_t k, int64_t n_k) {
+  const int64_t begin = part_begin(tile->rows, n_strips, i), end = part_begin(tile->rows, n_strips, i + 1);
+  return (graft_gemm_block){.row = tile->row + begin, .rows = end - begin, .column = k, .columns = n_k};
 }
 
 void graft_gemm_run(const graft_gemm *gemm, int64_t item, void *scratch) {
@@ -122,16 +150,23 @@ void graft_gemm_run(const graft_gemm *gemm, int64_t item, void *scratch) {
     strip.accumulate = done > 0;
     const bool is_last = done + GRAFT_GEMM_K >= k;
     const graft_gemm_block b_block = {.row = done, .rows = strip.k, .column = tile.column, .columns = tile.columns};
+    graft_gemm_block b_next = b_block;
+    b_next.row += strip.k;
+    b_next.rows = at_most(GRAFT_GEMM_K, k - b_next.row);
     provide_b(gemm, &b_block, tile.rows, b, &strip);
     for (int64_t i = 0; i < n_strips; ++i) {
-      const int64_t begin = part_begin(tile.rows, n_strips, i), rows = part_begin(tile.rows, n_strips, i + 1) - begin;
-      const graft_gemm_block a_block = {.row = tile.row + begin, .rows = rows, .column = done, .columns = strip.k};
+      const graft_gemm_block a_block = a_block_of(&tile, n_strips, i, done, strip.k);
       core->load_rows(&gemm->a, &a_block, a);
-      strip.rows = (int32_t)rows;
-      strip.c = c + (k > GRAFT_GEMM_K ? (size_t)begin * strip.c_stride : 0);
+      strip.rows = (int32_t)a_block.rows;
+      strip.c = c + (k > GRAFT_GEMM_K ? (size_t)(a_block.row - tile.row) * strip.c_stride : 0);
+      const graft_gemm_block a_next = i + 1 < n_strips ? a_block_of(&tile, n_strips, i + 1, done, strip.k)
+                                                       : a_block_of(&tile, n_strips, 0, b_next.row, b_next.rows);
+      strip.ahead[0] = a_ahead(gemm, &a_next);
+      strip.ahead[1] = b_ahead(gemm, &b_next, i, n_strips);
       core->multiply(&strip);
       if (!is_last) continue;
-      const graft_gemm_block out = {.row = a_block.row, .rows = rows, .column = tile.column, .columns = tile.columns};
+      const graft_gemm_block out = {
+          .row = a_block.row, .rows = a_block.rows, .column = tile.column, .columns = tile.columns};
       core->store(&gemm->out, &out, strip.c, strip.c_stride);
     }
   }

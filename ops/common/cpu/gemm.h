@@ -46,6 +46,13 @@ typedef struct graft_gemm_block {
   int64_t row, rows, column, columns;
 } graft_gemm_block;
 
+// Memory that will be read soon: |rows| runs of |row_bytes|, |stride| bytes apart. Fetched while the micro-kernel
+// works.
+typedef struct graft_gemm_ahead {
+  const char *data;
+  int64_t rows, row_bytes, stride;
+} graft_gemm_ahead;
+
 // One call of the micro-kernel: a strip of rows times a block of panels, into float32 scratch.
 typedef struct graft_gemm_strip {
   const float *a;           // [rows][GRAFT_GEMM_A_STRIDE]
@@ -57,6 +64,7 @@ typedef struct graft_gemm_strip {
   float *c;             // [rows][c_stride]; up to |columns| rounded up to whole panels is written
   size_t c_stride;
   bool accumulate;  // c += a·b instead of c = a·b
+  graft_gemm_ahead ahead[2];
 } graft_gemm_strip;
 
 typedef enum graft_gemm_activation {
