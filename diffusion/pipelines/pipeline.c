@@ -1,0 +1,115 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "diffusion/pipelines/pipeline_internal.h"
+
+static graft_status fail_memory(graft_context *context) {
+  return GRAFT_FAIL(graft_context_error_slot(context), GRAFT_E_NO_MEMORY, "out of memory while opening a model");
+}
+
+static graft_status set_options(graft_pipeline *pipeline, const graft_pipeline_options *options) {
+  if (options) {
+    pipeline->plan_flags = options->plan_flags;
+    pipeline->device = options->device;
+    pipeline->force_kernel = options->force_kernel;
+  }
+  return pipeline->device ? GRAFT_OK : graft_device_open(pipeline->context, "cpu", &pipeline->device);
+}
+
+graft_status graft_pipeline_open(graft_context *context, const char *path, const graft_pipeline_options *options,
+                                 graft_pipeline **out_pipeline) {
+  graft_error *error = graft_context_error_slot(context);
+  if (!path || !*path) return GRAFT_FAIL(error, GRAFT_E_INVALID, "the model's folder has no name");
+  graft_pipeline *pipeline = calloc(1, sizeof *pipeline);
+  if (!pipeline) return fail_memory(context);
+  pipeline->context = context;
+  pipeline->text_prefix = "";
+  pipeline->path = strdup(path);
+  graft_status status = pipeline->path ? set_options(pipeline, options) : fail_memory(context);
+  if (status == GRAFT_OK) status = graft_pipeline_read_folder(pipeline, error);
+  if (status != GRAFT_OK) {
+    graft_pipeline_close(pipeline);
+    return status;
+  }
+  const graft_weights *text = pipeline->parts[PART_TEXT_ENCODER].weights;
+  if (text && graft_weights_find(text, "model.embed_tokens.weight")) pipeline->text_prefix = "model.";
+  *out_pipeline = pipeline;
+  return GRAFT_OK;
+}
+
+void graft_pipeline_close(graft_pipeline *pipeline) {
+  if (!pipeline) return;
+  graft_pipeline_drop_stages(pipeline, NULL);
+  graft_tokenizer_close(pipeline->tokenizer);
+  for (int id = 0; id < N_PARTS; ++id) graft_pipeline_part_release(&pipeline->parts[id]);
+  free(pipeline->path);
+  free(pipeline);
+}
+
+void graft_pipeline_describe(const graft_pipeline *pipeline, graft_pipeline_info *out_info) {
+  graft_pipeline_info info = {
+      .family = pipeline->family->name,
+      .class_name = pipeline->family->class_name,
+      .path = pipeline->path,
+      .width = pipeline->width,
+      .height = pipeline->height,
+      .n_steps = pipeline->n_steps,
+      .guidance = pipeline->guidance,
+      .size_multiple = graft_pipeline_size_multiple(pipeline),
+      .max_width = graft_pipeline_max_side(pipeline, true),
+      .max_height = graft_pipeline_max_side(pipeline, false),
+      .latent_channels = (int32_t)pipeline->transformer.in_channels,
+      .latent_factor = graft_pipeline_latent_factor(pipeline),
+      .max_steps = pipeline->scheduler.n_train_timesteps,
+      .max_tokens = graft_pipeline_max_tokens(pipeline),
+      .n_parts = N_PARTS,
+  };
+  for (int id = 0; id < N_PARTS; ++id) {
+    const pipeline_part *part = &pipeline->parts[id];
+    info.parts[id] = (graft_pipeline_part){
+        .name = pipeline->family->part_names[id],
+        .class_name = part->class_name,
+        .is_present = part->is_present,
+        .n_tensors = part->weights ? (uint32_t)graft_weights_count(part->weights) : 0,
+        .n_parameters = part->n_parameters,
+        .weight_bytes = part->weight_bytes,
+        .dtypes = part->dtypes,
+    };
+    info.n_parameters += part->n_parameters;
+    info.weight_bytes += part->weight_bytes;
+  }
+  *out_info = info;
+}
+
+graft_status graft_pipeline_measure(graft_pipeline *pipeline, const graft_stage_request *request,
+                                    graft_pipeline_memory *out_memory) {
+  static const part_id parts[GRAFT_N_STAGES] = {PART_TEXT_ENCODER, PART_TRANSFORMER, PART_DECODER};
+  graft_pipeline_memory memory = {0};
+  for (int i = 0; i < GRAFT_N_STAGES; ++i) {
+    if (!pipeline->parts[parts[i]].is_present) continue;
+    graft_stage_request wanted = *request;
+    wanted.stage = (graft_pipeline_stage)i;
+    pipeline_stage stage;
+    GRAFT_TRY(graft_pipeline_stage_open(pipeline, &wanted, GRAFT_PLAN_MEASURE_ONLY, &stage));
+    graft_plan_memory(stage.plan, &memory.stages[i]);
+    memory.has_stage[i] = true;
+    graft_pipeline_stage_close(&stage);
+  }
+  const size_t text = memory.stages[GRAFT_STAGE_TEXT_ENCODER].peak_bytes;
+  const size_t picture =
+      memory.stages[GRAFT_STAGE_TRANSFORMER].peak_bytes + memory.stages[GRAFT_STAGE_DECODER].peak_bytes;
+  memory.peak_bytes = text > picture ? text : picture;
+  *out_memory = memory;
+  return GRAFT_OK;
+}
+
+void graft_generate_request_init(const graft_pipeline *pipeline, graft_generate_request *out_request) {
+  *out_request = (graft_generate_request){
+      .struct_size = sizeof *out_request,
+      .n_images = 1,
+      .width = pipeline->width,
+      .height = pipeline->height,
+      .n_steps = pipeline->n_steps,
+      .guidance = pipeline->guidance,
+  };
+}
