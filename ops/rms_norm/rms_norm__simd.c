@@ -1,0 +1,124 @@
+#include <math.h>
+
+#include "graft/extension.h"
+#include "ops/common/cpu/loops.h"
+#include "ops/common/cpu/simd.h"
+#include "ops/common/cpu/target.h"
+#include "ops/rms_norm/rms_norm.h"
+
+enum { X, WEIGHT, N_INPUTS };   // of the node
+enum { TO, FROM, N_OPERANDS };  // of the walk
+
+typedef struct arguments {
+  graft_loops loops;
+  const char *x;
+  const char *weight;  // NULL: none
+  char *y;
+  graft_dtype_code weight_type;
+  double eps;
+} arguments;
+
+// Four sums that do not wait for each other, and so short ones: rounding stays far below the inputs'.
+static float sum_of_squares(const float *x, int64_t n) {
+  vec sums[4] = {{0}};
+  int64_t i = 0;
+  for (; i + 4 * LANES <= n; i += 4 * LANES) {
+    for (int32_t k = 0; k < 4; ++k) {
+      const vec v = vec_load(x + i + k * LANES);
+      sums[k] = vec_madd(v, v, sums[k]);
+    }
+  }
+  for (; i < n; i += LANES) {
+    const vec v = n - i < LANES ? vec_load_n(x + i, n - i) : vec_load(x + i);
+    sums[0] = vec_madd(v, v, sums[0]);
+  }
+  return vec_reduce_sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
+}
+
+static inline __attribute__((always_inline)) void scale_row(const float *x, float *y, int64_t n, float factor,
+                                                            const char *weight, graft_dtype_code type) {
+  const int64_t step = type == GRAFT_DTYPE_F32 ? 4 : 2;
+  const vec scale = vec_all(factor);
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES) {
+    const vec v = vec_load(x + i) * scale;
+    vec_store(y + i, weight ? v * vec_load_typed(weight + i * step, type) : v);
+  }
+  if (i == n) return;
+  const vec v = vec_load_n(x + i, n - i) * scale;
+  vec_store_n(y + i, weight ? v * vec_load_typed_n(weight + i * step, type, n - i) : v, n - i);
+}
+
+static void normalise(const arguments *a, const float *x, float *y) {
+  const int64_t n = a->loops.row_length;
+  const float factor = (float)(1 / sqrt((double)sum_of_squares(x, n) / (double)n + a->eps));
+  if (!a->weight) {
+    scale_row(x, y, n, factor, NULL, GRAFT_DTYPE_F32);
+  } else if (a->weight_type == GRAFT_DTYPE_F32) {
+    scale_row(x, y, n, factor, a->weight, GRAFT_DTYPE_F32);
+  } else if (a->weight_type == GRAFT_DTYPE_BF16) {
+    scale_row(x, y, n, factor, a->weight, GRAFT_DTYPE_BF16);
+  } else {
+    scale_row(x, y, n, factor, a->weight, GRAFT_DTYPE_F16);
+  }
+}
+
+static void run(const void *args, int64_t item, const graft_cpu_worker *worker) {
+  (void)worker;
+  const arguments *a = args;
+  const graft_loops_item part = graft_loops_find_item(&a->loops, item);
+  for (int64_t row = part.first_row; row < part.end_row; ++row) {
+    int64_t offsets[N_OPERANDS];
+    graft_loops_find_row(&a->loops, row, offsets);
+    normalise(a, (const float *)(const void *)(a->x + offsets[FROM]), (float *)(void *)(a->y + offsets[TO]));
+  }
+}
+
+static bool is_plain(const graft_tensor_desc *weight) {
+  if (!weight) return true;
+  if (weight->dtype != GRAFT_F32 && weight->dtype != GRAFT_F16 && weight->dtype != GRAFT_BF16) return false;
+  return graft_tensor_desc_is_contiguous(weight);
+}
+
+static bool supports(const graft_node_info *node, graft_reason *why) {
+  const graft_tensor_desc *x = node->inputs[X], *y = node->outputs[0];
+  if (x->dtype != GRAFT_F32) return graft_refuse(why, "x is %s, not f32", x->dtype->name);
+  if (!graft_tensor_desc_is_dense_from(x, x->rank - 1) || !graft_tensor_desc_is_dense_from(y, y->rank - 1)) {
+    return graft_refuse(why, "rows are not contiguous");
+  }
+  if (!is_plain(node->inputs[WEIGHT])) return graft_refuse(why, "the weight is not contiguous f32, f16 or bf16");
+  return true;
+}
+
+static graft_status encode(graft_encoder *encoder, const graft_encode_args *args) {
+  const graft_node_info *node = args->node;
+  const graft_rms_norm_attrs *attrs = node->attrs;
+  arguments a = {.x = args->inputs[X], .weight = args->inputs[WEIGHT], .y = args->outputs[0], .eps = attrs->eps};
+  if (node->inputs[WEIGHT]) a.weight_type = node->inputs[WEIGHT]->dtype->code;
+  const graft_tensor_desc *const operands[N_OPERANDS] = {[TO] = node->outputs[0], [FROM] = node->inputs[X]};
+  graft_loops_init(&a.loops, operands, N_OPERANDS, GRAFT_LOOPS_LAST_DIMENSION);
+  const graft_cpu_task task = {.run = run, .args = &a, .args_bytes = sizeof a, .n_items = a.loops.n_items};
+  return graft_cpu_encode(encoder, &task, args->error);
+}
+
+static const graft_kernel_def kernels[] = {{
+    .struct_size = sizeof kernels[0],
+    .priority = GRAFT_TARGET_PRIORITY,
+    .name = GRAFT_TARGETED_NAME(rms_norm_f32_rows),
+    .op = "graft.rms_norm.v1",
+    .backend = "cpu",
+    .requires = GRAFT_TARGET_REQUIRES,
+    .supports = supports,
+    .in_place_inputs = 1u << X,
+    .encode = encode,
+}};
+
+extern const graft_extension GRAFT_TARGETED(graft_extension_rms_norm);
+const graft_extension GRAFT_TARGETED(graft_extension_rms_norm) = {
+    .struct_size = sizeof(graft_extension),
+    .abi_version = GRAFT_ABI_VERSION,
+    .name = "graft." GRAFT_TARGETED_NAME(rms_norm),
+    .vendor = "graft",
+    .kernels = kernels,
+    .n_kernels = sizeof kernels / sizeof kernels[0],
+};
