@@ -24,6 +24,10 @@ struct graft_context {
 void graft_context_retain_user(graft_context *context);
 void graft_context_release_user(graft_context *context);
 
+// Where the planner keeps the constants that it packed or uploaded for |device|; NULL at first, and NULL again when the
+// last plan that uses them is gone.
+struct graft_constant_cache **graft_device_constants(graft_device *device);
+
 // The context that a device was opened in. Thread-safe.
 graft_context *graft_device_context(const graft_device *device);
 

@@ -15,6 +15,7 @@ struct graft_device {
   const graft_backend_def *backend;
   uint32_t index;
   void *state;
+  struct graft_constant_cache *constants;
   char name[NAME_BYTES];
 };
 
@@ -121,4 +122,8 @@ void *graft_device_state(const graft_device *device) {
 
 graft_context *graft_device_context(const graft_device *device) {
   return device->context;
+}
+
+struct graft_constant_cache **graft_device_constants(graft_device *device) {
+  return &device->constants;
 }

@@ -93,14 +93,17 @@ static graft_status index_names(graft_index *index, graft_registered *const *ext
   return GRAFT_OK;
 }
 
+bool graft_index_is_native(const graft_index *index, const graft_named *kernel) {
+  const graft_kernel_def *definition = kernel->definition;
+  const graft_named *backend = graft_index_find(index, GRAFT_NAME_BACKEND, definition->backend);
+  return backend != NULL && strcmp(backend->extension->vendor, kernel->extension->vendor) == 0;
+}
+
 static void rank_kernels(const graft_index *index, ranked *kernels) {
   uint32_t first = index->first[GRAFT_NAME_KERNEL], end = index->first[GRAFT_NAME_KERNEL + 1];
   for (uint32_t i = first; i < end; ++i) {
     const graft_named *name = &index->names[i];
-    const graft_kernel_def *kernel = name->definition;
-    const graft_named *backend = graft_index_find(index, GRAFT_NAME_BACKEND, kernel->backend);
-    bool is_native = backend != NULL && strcmp(backend->extension->vendor, name->extension->vendor) == 0;
-    kernels[i - first] = (ranked){kernel, is_native, name->order};
+    kernels[i - first] = (ranked){name->definition, graft_index_is_native(index, name), name->order};
   }
 }
 

@@ -112,6 +112,12 @@ const graft_backend_def *graft_registry_find_backend(const graft_context *contex
   return find(context, GRAFT_NAME_BACKEND, name);
 }
 
+bool graft_registry_is_native(const graft_context *context, const graft_kernel_def *kernel) {
+  const graft_index *index = &context->registry.index;
+  const graft_named *named = graft_index_find(index, GRAFT_NAME_KERNEL, kernel->name);
+  return named != NULL && graft_index_is_native(index, named);
+}
+
 // Negative, zero, positive: |group| comes before, is, comes after the one looked for.
 static int compare_candidates(const graft_candidates *group, const char *op, const char *backend) {
   int backends = strcmp(group->backend, backend);

@@ -65,6 +65,8 @@ graft_status graft_index_build(graft_registered *const *extensions, uint32_t n, 
                                graft_index *out_index);
 // NULL where nothing of that kind has that name.
 const graft_named *graft_index_find(const graft_index *index, graft_name_kind kind, const char *name);
+// Whether the vendor of |kernel| provides its backend.
+bool graft_index_is_native(const graft_index *index, const graft_named *kernel);
 
 // Adds all of |extensions| or none.
 graft_status graft_registry_add(graft_registry *registry, const graft_extension *const *extensions, uint32_t n,
