@@ -1,0 +1,62 @@
+// attention.h — softmax(scale · q · kᵀ) · v on the CPU, without ever holding the scores of more than one strip of
+// queries and one block of keys. Both products run on the micro-kernel of gemm.h; sums of weights, largest scores and
+// outputs are carried from block to block, in ascending order of keys.
+#ifndef GRAFT_OPS_COMMON_CPU_ATTENTION_H
+#define GRAFT_OPS_COMMON_CPU_ATTENTION_H
+
+#include "ops/common/cpu/gemm.h"
+
+typedef struct graft_attention_core graft_attention_core;
+
+// A tensor [batch, token, head, width] of f32, bf16 or f16 whose last dimension is dense; strides in elements.
+typedef struct graft_attention_tensor {
+  const void *data;
+  graft_dtype_code type;
+  int64_t batch_stride, token_stride, head_stride;
+} graft_attention_tensor;
+
+typedef struct graft_attention {
+  const graft_attention_core *core;
+  int64_t batches, heads, key_heads;  // heads is a multiple of key_heads
+  int64_t queries, keys;
+  int64_t width, value_width;
+  float scale;
+  bool is_causal;           // query i attends to keys 0 … i + keys - queries
+  const uint8_t *key_mask;  // [batches] rows of |keys| bytes, not 0: attend; or NULL
+  int64_t key_mask_stride;  // bytes from batch to batch
+  graft_attention_tensor q, k, v;
+  graft_attention_tensor out;  // type and strides; a query with nothing to attend to gives 0
+  void *out_data;
+} graft_attention;
+
+// Scores of a strip of queries against a block of keys, on their way to becoming weights.
+typedef struct graft_attention_strip {
+  float
+      *scores;  // [rows][GRAFT_GEMM_A_STRIDE]; become e^(scale · score - largest), 0 for keys that are not attended to
+  int64_t rows, keys;
+  int64_t n_visible;      // leading keys that the first query sees; each further query sees one more; may be negative
+  const int32_t *masked;  // [keys rounded up to vectors] -1: attend, 0: not; or NULL
+  float scale;
+  float *largest, *sum;  // [rows], of all blocks so far
+  float *out;            // [rows][out_stride], brought to the new largest score; NULL in the first block
+  int64_t width, out_stride;
+} graft_attention_strip;
+
+// What is compiled once per target.
+struct graft_attention_core {
+  const graft_gemm_core *gemm;
+  void (*weigh)(const graft_attention_strip *strip);
+  // Divides |width| floats by |sum|; by nothing where it is 0.
+  void (*normalise)(float *out, int64_t width, float sum);
+};
+
+extern const graft_attention_core graft_attention_core__baseline;
+extern const graft_attention_core graft_attention_core__avx2;
+extern const graft_attention_core graft_attention_core__avx512;
+
+// As their namesakes in gemm.h. Thread-safe.
+int64_t graft_attention_items(const graft_attention *attention);
+size_t graft_attention_scratch_bytes(const graft_attention *attention);
+void graft_attention_run(const graft_attention *attention, int64_t item, void *scratch);
+
+#endif
