@@ -78,7 +78,7 @@ static void describe(void *state, graft_device_info *out_info) {
   *out_info = (graft_device_info){
       .flags = GRAFT_DEVICE_HOST_MEMORY,
       .features = device->info.features,
-      .alignment = GRAFT_CPU_ALIGNMENT,
+      .alignment = GRAFT_DEVICE_ALIGNMENT,
       .allocated_bytes = atomic_load(&device->allocated_bytes),
       .peak_bytes = atomic_load(&device->peak_bytes),
   };
@@ -140,7 +140,7 @@ static const graft_backend_def backends[] = {{
 }};
 
 const graft_cpu_info *graft_cpu_describe(const graft_device *device) {
-  if (graft_device_backend(device) != &backends[0]) return NULL;
+  if (graft_device_backend(device)->open != open_device) return NULL;
   const graft_cpu_device *state = graft_device_state(device);
   return &state->info;
 }

@@ -4,8 +4,6 @@
 
 #include "backends/cpu/pool.h"
 
-enum { GRAFT_CPU_ALIGNMENT = 64 };
-
 typedef struct graft_cpu_device {
   graft_cpu_info info;
   char name[96];

@@ -18,10 +18,10 @@ static void count_allocation(graft_cpu_device *device, size_t bytes) {
 graft_status graft_cpu_allocate(void *state, size_t bytes, graft_error *error, void **out_memory) {
   // Large blocks begin at huge pages: fewer address translations for weights and activations.
   bool is_large = bytes >= 2 * huge_page;
-  size_t alignment = is_large ? huge_page : GRAFT_CPU_ALIGNMENT;
+  size_t alignment = is_large ? huge_page : GRAFT_DEVICE_ALIGNMENT;
   size_t rounded;
   void *memory = NULL;
-  if (graft_checked_align(bytes, GRAFT_CPU_ALIGNMENT, &rounded)) memory = aligned_alloc(alignment, rounded);
+  if (graft_checked_align(bytes, GRAFT_DEVICE_ALIGNMENT, &rounded)) memory = aligned_alloc(alignment, rounded);
   if (memory == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for %zu bytes on the CPU", bytes);
 #if defined(__linux__)
   // Advice only: where the system knows no huge pages, nothing is lost. The last part page is left alone.

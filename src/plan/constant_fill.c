@@ -1,0 +1,173 @@
+// Makes the copies and packed forms of constants that no other plan of the device has made yet, and tells the owners of
+// sources that nobody will read again.
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/plan/plan_internal.h"
+
+typedef struct fill_job {
+  graft_constant_entry *entry;
+  graft_plan_constant *constant;
+  const graft_planned_step *step;  // whose kernel packs; NULL: a plain copy
+  const graft_tensor *tensor;      // what is copied or packed
+  uint32_t input;
+  graft_status status;
+} fill_job;
+
+typedef struct fill_pass {
+  graft_plan *plan;
+  fill_job *jobs;
+  uint32_t n_jobs;
+  bool is_host;
+} fill_pass;
+
+static graft_plan_constant *constant_of(const graft_plan *plan, const graft_tensor *tensor) {
+  return &plan->constants[plan->values[graft_plan_root(tensor)->id].constant];
+}
+
+// Whether nothing of |plan| reads the source once copies and packed forms are made.
+static bool is_source_done(const graft_plan_constant *constant) {
+  return !constant->is_output && (!constant->is_read || constant->copy != NULL);
+}
+
+static void discard(const graft_plan_constant *constant) {
+  const graft_constant *source = &constant->tensor->constant;
+  if (source->discard != NULL && source->bytes > 0 && is_source_done(constant)) {
+    source->discard(source->user, source->data, source->bytes);
+  }
+}
+
+static void *allocate_staging(size_t bytes, size_t alignment) {
+  if (alignment < GRAFT_DEVICE_ALIGNMENT) alignment = GRAFT_DEVICE_ALIGNMENT;
+  if (bytes > SIZE_MAX - alignment) return NULL;
+  return aligned_alloc(alignment, (bytes + alignment - 1) & ~(alignment - 1));
+}
+
+// Packs into host memory |target|; a source that a kernel could not read where it lies is copied first.
+static graft_status pack(const fill_job *job, const void *source, void *target) {
+  graft_dtype dtype = job->tensor->desc.dtype;
+  void *aligned = NULL;
+  if ((uintptr_t)source % dtype->alignment != 0) {
+    size_t bytes = graft_tensor_desc_bytes(&job->tensor->desc);
+    aligned = allocate_staging(bytes, dtype->alignment);
+    if (aligned == NULL) return GRAFT_E_NO_MEMORY;
+    source = memcpy(aligned, source, bytes);
+  }
+  graft_status status =
+      job->step->kernel->pack(&job->step->info, job->step->prepared.state, job->input, source, target);
+  free(aligned);
+  return status;
+}
+
+static graft_status fill_on_host(const fill_job *job, void *target) {
+  const void *source = job->entry->key.source;
+  if (job->step != NULL) return pack(job, source, target);
+  memcpy(target, source, job->entry->key.bytes);
+  return GRAFT_OK;
+}
+
+static graft_status upload(const fill_pass *pass, const fill_job *job) {
+  const graft_plan *plan = pass->plan;
+  const graft_constant_entry *entry = job->entry;
+  void *state = graft_device_state(plan->device);
+  if (job->step == NULL) {
+    return plan->backend->upload(state, entry->memory.address, entry->key.source, entry->key.bytes, plan->error);
+  }
+  void *staging = allocate_staging(entry->key.bytes, entry->key.alignment);
+  if (staging == NULL) return GRAFT_E_NO_MEMORY;
+  graft_status status = fill_on_host(job, staging);
+  if (status == GRAFT_OK) {
+    status = plan->backend->upload(state, entry->memory.address, staging, entry->key.bytes, plan->error);
+  }
+  free(staging);
+  return status;
+}
+
+static void run_job(void *arg, int64_t index) {
+  fill_pass *pass = arg;
+  fill_job *job = &pass->jobs[index];
+  job->status = pass->is_host ? fill_on_host(job, job->entry->memory.address) : upload(pass, job);
+  job->entry->is_filled = job->status == GRAFT_OK;
+  if (job->status == GRAFT_OK && atomic_fetch_sub(&job->constant->n_pending, 1) == 1) discard(job->constant);
+}
+
+static graft_status add_job(fill_pass *pass, fill_job job) {
+  graft_constant_entry *entry = job.entry;
+  // Filled by an earlier plan, or asked for by another step of this one.
+  if (entry->is_filled || entry->memory.allocation != NULL) return GRAFT_OK;
+  graft_plan *plan = pass->plan;
+  GRAFT_TRY(
+      graft_memory_block_allocate(plan->device, entry->key.bytes, entry->key.alignment, plan->error, &entry->memory));
+  atomic_fetch_add(&job.constant->n_pending, 1);
+  pass->jobs[pass->n_jobs++] = job;
+  return GRAFT_OK;
+}
+
+static graft_status add_jobs(fill_pass *pass) {
+  graft_plan *plan = pass->plan;
+  for (uint32_t s = 0; s < plan->steps.n; ++s) {
+    const graft_planned_step *step = graft_plan_step_at(plan, s);
+    for (uint32_t i = 0; i < step->prepared.n_packed; ++i) {
+      uint32_t input = step->prepared.packed[i].input;
+      const graft_tensor *tensor = step->node->inputs[input];
+      GRAFT_TRY(add_job(pass, (fill_job){.entry = step->packed[i],
+                                         .constant = constant_of(plan, tensor),
+                                         .step = step,
+                                         .tensor = tensor,
+                                         .input = input}));
+    }
+  }
+  for (uint32_t i = 0; i < plan->n_constants; ++i) {
+    graft_plan_constant *constant = &plan->constants[i];
+    if (constant->copy == NULL) continue;
+    GRAFT_TRY(add_job(pass, (fill_job){.entry = constant->copy, .constant = constant, .tensor = constant->tensor}));
+  }
+  return GRAFT_OK;
+}
+
+static graft_status run_jobs(fill_pass *pass) {
+  graft_plan *plan = pass->plan;
+  *plan->error = (graft_error){0};
+  if (pass->is_host && plan->backend->parallel != NULL) {
+    plan->backend->parallel(graft_device_state(plan->device), run_job, pass, pass->n_jobs);
+  } else {
+    for (uint32_t i = 0; i < pass->n_jobs; ++i) run_job(pass, i);
+  }
+  for (uint32_t i = 0; i < pass->n_jobs; ++i) {
+    const fill_job *job = &pass->jobs[i];
+    if (job->status == GRAFT_OK) continue;
+    if (plan->error->status == GRAFT_OK) {
+      (void)GRAFT_FAIL(plan->error, job->status, "constant %s cannot be brought to %s: %s", job->tensor->name,
+                       graft_device_name(plan->device), graft_status_name(job->status));
+    }
+    if (job->step != NULL) graft_error_note(plan->error, "kernel %s packs it", job->step->kernel->name);
+    return job->status;
+  }
+  return GRAFT_OK;
+}
+
+static graft_status fill(fill_pass *pass) {
+  graft_plan *plan = pass->plan;
+  GRAFT_TRY(add_jobs(pass));
+  for (uint32_t i = 0; i < plan->n_constants; ++i) {
+    // Copies that other plans made: this plan never reads the source at all.
+    if (atomic_load(&plan->constants[i].n_pending) == 0) discard(&plan->constants[i]);
+  }
+  return run_jobs(pass);
+}
+
+graft_status graft_plan_fill_constants(graft_plan *plan) {
+  size_t n = plan->n_constants;
+  for (uint32_t s = 0; s < plan->steps.n; ++s) n += graft_plan_step_at(plan, s)->prepared.n_packed;
+  fill_pass pass = {.plan = plan, .is_host = (plan->device_info.flags & GRAFT_DEVICE_HOST_MEMORY) != 0};
+  pass.jobs = calloc(n + 1, sizeof *pass.jobs);
+  if (pass.jobs == NULL) return graft_plan_no_memory(plan);
+  graft_status status = fill(&pass);
+  for (uint32_t i = 0; i < pass.n_jobs; ++i) {
+    graft_constant_entry *entry = pass.jobs[i].entry;
+    if (!entry->is_filled) graft_memory_block_release(plan->device, &entry->memory);
+  }
+  free(pass.jobs);
+  return status;
+}

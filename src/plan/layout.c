@@ -1,0 +1,118 @@
+// Offsets in the arena: the largest storage first, each into the smallest gap that fits among those that live at the
+// same time. A tree over storages in order of their first use finds these without looking at the others.
+#include <stdlib.h>
+
+#include "src/base/checked.h"
+#include "src/plan/plan_internal.h"
+
+typedef struct layout_pass {
+  graft_plan *plan;
+  uint32_t *order;                  // storages, largest first
+  graft_plan_storage **neighbours;  // those placed that live with the one to be placed
+  uint32_t n_neighbours;
+  uint32_t *max_last;  // tree: the largest |last| of placed storages below, 0 for none; leaves begin at |n_leaves|
+  uint32_t n_leaves;
+} layout_pass;
+
+typedef struct by_size {
+  size_t bytes;
+  uint32_t index;
+} by_size;
+
+static int compare_sizes(const void *a, const void *b) {
+  const by_size *x = a, *y = b;
+  if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
+  return x->index < y->index ? -1 : x->index > y->index;
+}
+
+static int compare_offsets(const void *a, const void *b) {
+  const graft_plan_storage *x = *(graft_plan_storage *const *)a, *y = *(graft_plan_storage *const *)b;
+  return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+// Collects placed storages below tree node |node|, whose leaves are [begin, end), that live during |storage|.
+static void collect(layout_pass *pass, const graft_plan_storage *storage, uint32_t node, uint32_t begin, uint32_t end) {
+  const graft_plan *plan = pass->plan;
+  if (pass->max_last[node] == 0 || pass->max_last[node] < storage->first) return;
+  if (plan->storages[begin].first > storage->last) return;
+  if (end - begin == 1) {
+    pass->neighbours[pass->n_neighbours++] = &plan->storages[begin];
+    return;
+  }
+  uint32_t middle = begin + (end - begin) / 2;
+  collect(pass, storage, 2 * node, begin, middle);
+  collect(pass, storage, 2 * node + 1, middle, end);
+}
+
+static void mark_placed(layout_pass *pass, uint32_t index) {
+  uint32_t last = pass->plan->storages[index].last;
+  for (uint32_t node = pass->n_leaves + index; node > 0; node /= 2) {
+    if (pass->max_last[node] < last) pass->max_last[node] = last;
+  }
+}
+
+static graft_status place(layout_pass *pass, uint32_t index) {
+  graft_plan *plan = pass->plan;
+  graft_plan_storage *storage = &plan->storages[index];
+  pass->n_neighbours = 0;
+  collect(pass, storage, 1, 0, pass->n_leaves);
+  qsort(pass->neighbours, pass->n_neighbours, sizeof(graft_plan_storage *), compare_offsets);
+  size_t top = 0, best = SIZE_MAX, best_gap = SIZE_MAX;
+  for (uint32_t i = 0; i < pass->n_neighbours; ++i) {
+    const graft_plan_storage *next = pass->neighbours[i];
+    size_t start = (top + storage->alignment - 1) & ~(storage->alignment - 1);
+    bool fits = start <= next->offset && next->offset - start >= storage->bytes;
+    if (fits && next->offset - start < best_gap) {
+      best = start;
+      best_gap = next->offset - start;
+    }
+    if (next->offset + next->bytes > top) top = next->offset + next->bytes;
+  }
+  size_t end;
+  bool is_sized = best != SIZE_MAX || graft_checked_align(top, storage->alignment, &best);
+  if (!is_sized || !graft_checked_add(best, storage->bytes, &end)) {
+    return GRAFT_FAIL(plan->error, GRAFT_E_NO_MEMORY, "the graph's values together are larger than any memory");
+  }
+  storage->offset = best;
+  if (end > plan->report.arena_bytes) plan->report.arena_bytes = end;
+  mark_placed(pass, index);
+  return GRAFT_OK;
+}
+
+static graft_status place_all(layout_pass *pass, by_size *order) {
+  graft_plan *plan = pass->plan;
+  if (order == NULL || pass->neighbours == NULL || pass->max_last == NULL) return graft_plan_no_memory(plan);
+  for (uint32_t i = 0; i < plan->n_storages; ++i) order[i] = (by_size){plan->storages[i].bytes, i};
+  qsort(order, plan->n_storages, sizeof *order, compare_sizes);
+  for (uint32_t i = 0; i < plan->n_storages && order[i].bytes > 0; ++i) GRAFT_TRY(place(pass, order[i].index));
+  return GRAFT_OK;
+}
+
+// Every storage behind the one before.
+static graft_status lay_out_naively(graft_plan *plan) {
+  size_t end = 0;
+  for (uint32_t i = 0; i < plan->n_storages; ++i) {
+    graft_plan_storage *storage = &plan->storages[i];
+    if (!graft_checked_align(end, storage->alignment, &storage->offset) ||
+        !graft_checked_add(storage->offset, storage->bytes, &end)) {
+      return GRAFT_FAIL(plan->error, GRAFT_E_NO_MEMORY, "the graph's values together are larger than any memory");
+    }
+  }
+  plan->report.arena_bytes = end;
+  return GRAFT_OK;
+}
+
+graft_status graft_plan_lay_out(graft_plan *plan) {
+  plan->is_laid_out = true;
+  if (plan->flags & GRAFT_PLAN_NO_REUSE) return lay_out_naively(plan);
+  layout_pass pass = {.plan = plan, .n_leaves = 1};
+  while (pass.n_leaves < plan->n_storages) pass.n_leaves *= 2;
+  by_size *order = calloc((size_t)plan->n_storages + 1, sizeof *order);
+  pass.neighbours = calloc((size_t)plan->n_storages + 1, sizeof(graft_plan_storage *));
+  pass.max_last = calloc(2 * (size_t)pass.n_leaves, sizeof *pass.max_last);
+  graft_status status = place_all(&pass, order);
+  free(order);
+  free(pass.neighbours);
+  free(pass.max_last);
+  return status;
+}

@@ -1,0 +1,144 @@
+// plan_internal.h — a plan while it is made, and the passes that make it, in their order. Not installed.
+#ifndef GRAFT_SRC_PLAN_PLAN_INTERNAL_H
+#define GRAFT_SRC_PLAN_PLAN_INTERNAL_H
+
+#include "graft/plan.h"
+#include "src/graph/graph_internal.h"
+#include "src/plan/constant_cache.h"
+
+enum {
+  GRAFT_PLAN_VERIFY = 1 << 30,  // internal flag: check every pass, as builds without NDEBUG always do
+  GRAFT_PLAN_NONE = -1,         // no storage, no constant
+};
+
+// A stretch of the arena that one value or several values in turn occupy (in-place results take over their input's).
+// Time 0 is before the first step, step s runs at time s + 1, and n_steps + 1 is after the last.
+typedef struct graft_plan_storage {
+  size_t bytes, alignment;
+  uint32_t first, last;  // times from the first write to the last read
+  size_t offset;         // in the arena
+} graft_plan_storage;
+
+// A constant that steps use. Its bytes are read by kernels where they lie, or from |copy|, or only when packing.
+typedef struct graft_plan_constant {
+  const graft_tensor *tensor;
+  size_t bytes;
+  bool is_read;                // by a kernel that takes it as it is
+  bool is_output;              // of the graph: read from the host
+  graft_constant_entry *copy;  // where kernels cannot read the source: other memory, or a misaligned address
+  _Atomic uint32_t n_pending;  // copies that still need the source
+} graft_plan_constant;
+
+// Where a value lies; index is the tensor's id. Views are resolved to the value that they view.
+typedef struct graft_plan_value {
+  int32_t storage;   // or GRAFT_PLAN_NONE
+  int32_t constant;  // or GRAFT_PLAN_NONE
+  uint32_t last;     // time of the last read, of it and of its views
+} graft_plan_value;
+
+typedef struct graft_planned_step {
+  graft_node *node;
+  const graft_kernel_def *kernel;
+  graft_node_info info;
+  const char *rejections;
+  graft_prepared prepared;
+  bool is_prepared;  // |prepared| is the plan's to destroy
+  graft_constant_entry *packed[GRAFT_MAX_PACKED];
+  int32_t in_place_input;  // or GRAFT_PLAN_NONE
+  int32_t workspace;       // storage, or GRAFT_PLAN_NONE
+} graft_planned_step;
+
+typedef struct graft_plan_list {
+  void **items;
+  uint32_t n, capacity;
+} graft_plan_list;
+
+typedef struct graft_plan_output {
+  graft_tensor *tensor;
+  const char *name;
+} graft_plan_output;
+
+struct graft_plan {
+  graft_context *context;
+  graft_error *error;  // the context's
+  graft_device *device;
+  const graft_backend_def *backend;
+  graft_device_info device_info;
+  uint32_t flags;
+  const char *force_kernel;
+
+  graft_arena arena;        // metadata
+  graft_graph *scratch;     // where decompositions are built; keeps the registry in use
+  graft_plan_list tensors;  // of graft_tensor; the index is its id in the plan
+  graft_tensor **inputs;    // all of the graph's, also those that nothing reads
+  bool *is_written;
+  uint32_t n_inputs, n_unwritten;
+  graft_plan_output *outputs;
+  uint32_t n_outputs;
+
+  graft_plan_list nodes;  // what the caller's graph needs, in order; empty after expansion
+  graft_plan_list steps;  // of graft_planned_step
+  graft_plan_value *values;
+  graft_plan_storage *storages;
+  uint32_t n_storages;
+  graft_plan_constant *constants;
+  uint32_t n_constants;
+  bool is_laid_out;
+  graft_memory_report report;
+
+  graft_memory_block memory;  // of the arena that the plan computes in
+  graft_recording *recording;
+  bool has_result;
+};
+
+// Appends to a list; fails with a sentence in the plan's error.
+graft_status graft_plan_append(graft_plan *plan, graft_plan_list *list, void *item);
+// Gives |tensor| its id in the plan.
+graft_status graft_plan_add_tensor(graft_plan *plan, graft_tensor *tensor);
+graft_status graft_plan_no_memory(graft_plan *plan);
+
+static inline graft_planned_step *graft_plan_step_at(const graft_plan *plan, uint32_t index) {
+  return plan->steps.items[index];
+}
+// The value whose bytes |tensor| shows. From expansion on a view's |view_of| is never itself a view.
+static inline const graft_tensor *graft_plan_root(const graft_tensor *tensor) {
+  return tensor->view_of != NULL ? tensor->view_of : tensor;
+}
+
+// The passes. Each reads what those before it left and reports failures in plan->error.
+
+// copy.c: the part of |graph| that its outputs and opaque effects need, as the plan's own nodes and tensors.
+graft_status graft_plan_copy_graph(graft_plan *plan, const graft_graph *graph);
+// dead.c: marks, in |live| (n_nodes entries, in order), nodes that |needed| (by tensor id) or an opaque effect asks
+// for, and in |needed| all that they read.
+void graft_plan_mark_live(graft_node *const *nodes, uint32_t n_nodes, bool *needed, bool *live);
+// dead.c: drops steps that expansion made in vain.
+graft_status graft_plan_drop_dead_steps(graft_plan *plan);
+// expand.c: nodes become steps with a kernel each; a node that only a reference could run is replaced by its
+// decomposition. Views disappear into the values that they view.
+graft_status graft_plan_expand(graft_plan *plan);
+// select.c: chooses the kernel of |step| (node and info are filled). *out_expand: the decomposition is the way instead.
+graft_status graft_plan_select(graft_plan *plan, graft_planned_step *step, bool *out_expand);
+// prepare.c: state, workspace and packed layouts of every step.
+graft_status graft_plan_prepare(graft_plan *plan);
+graft_status graft_plan_prepare_step(graft_plan *plan, graft_planned_step *step);
+void graft_plan_unprepare_step(graft_planned_step *step);
+// constants.c: which constants are read as they are, copied or packed. Touches no data.
+graft_status graft_plan_find_constants(graft_plan *plan);
+// lifetime.c: storages of results, inputs and workspaces, with the times between which they must stay.
+graft_status graft_plan_find_lifetimes(graft_plan *plan);
+// in_place.c: the input whose storage output 0 of step |index| may take over, or GRAFT_PLAN_NONE. Storages of all that
+// the step reads are known.
+int32_t graft_plan_in_place_input(const graft_plan *plan, uint32_t index);
+// layout.c: offsets in the arena.
+graft_status graft_plan_lay_out(graft_plan *plan);
+// verify.c: recomputes from the steps alone what may not overlap, and looks.
+graft_status graft_plan_verify(const graft_plan *plan);
+// constant_fill.c: makes the copies and packed forms that no other plan has made yet.
+graft_status graft_plan_fill_constants(graft_plan *plan);
+// record.c: memory, addresses, and the encode calls.
+graft_status graft_plan_record(graft_plan *plan);
+// record.c: address of |tensor| on the device; of a constant that no kernel reads as it is: on the host.
+void *graft_plan_address(const graft_plan *plan, const graft_tensor *tensor);
+
+#endif

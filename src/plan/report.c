@@ -1,0 +1,110 @@
+// What a plan tells about itself.
+#include <stdio.h>
+#include <string.h>
+
+#include "src/plan/plan_internal.h"
+
+void graft_plan_memory(const graft_plan *plan, graft_memory_report *out_report) {
+  *out_report = plan->report;
+}
+
+uint32_t graft_plan_n_steps(const graft_plan *plan) {
+  return plan->steps.n;
+}
+
+static double count_flops(const graft_planned_step *step) {
+  graft_tensor_desc outputs[GRAFT_MAX_OUTPUTS];
+  double n_elements = 0;
+  for (uint32_t i = 0; i < step->info.n_outputs; ++i) {
+    outputs[i] = *step->info.outputs[i];
+    n_elements += (double)graft_tensor_desc_elements(&outputs[i]);
+  }
+  const graft_op_def *op = step->info.op;
+  return op->flops != NULL ? op->flops(step->info.attrs, step->info.inputs, step->info.n_inputs, outputs) : n_elements;
+}
+
+static double count_bytes(const graft_planned_step *step) {
+  double bytes = 0;
+  for (uint32_t i = 0; i < step->info.n_inputs; ++i) {
+    if (step->info.inputs[i] != NULL) bytes += (double)graft_tensor_desc_bytes(step->info.inputs[i]);
+  }
+  for (uint32_t i = 0; i < step->info.n_outputs; ++i) bytes += (double)graft_tensor_desc_bytes(step->info.outputs[i]);
+  return bytes;
+}
+
+void graft_plan_step(const graft_plan *plan, uint32_t index, graft_step_info *out_info) {
+  *out_info = (graft_step_info){0};
+  if (index >= plan->steps.n) return;
+  const graft_planned_step *step = graft_plan_step_at(plan, index);
+  *out_info = (graft_step_info){
+      .op = step->info.op,
+      .attrs = step->info.attrs,
+      .kernel = step->kernel,
+      .label = step->node->label,
+      .device = graft_device_name(plan->device),
+      .n_inputs = step->info.n_inputs,
+      .n_outputs = step->info.n_outputs,
+      .inputs = step->info.inputs,
+      .outputs = step->info.outputs,
+      .flops = count_flops(step),
+      .bytes = count_bytes(step),
+      .workspace_bytes = step->prepared.workspace_bytes,
+      .is_in_place = step->in_place_input != GRAFT_PLAN_NONE,
+      .rejections = step->rejections,
+  };
+  for (uint32_t i = 0; i < step->prepared.n_packed; ++i) out_info->packed_bytes += step->prepared.packed[i].bytes;
+}
+
+// "123.4 MiB", "  5.0 KiB": nine characters.
+static const char *format_bytes(double bytes, char *text, size_t text_bytes) {
+  const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  for (; bytes >= 1000 && unit < 4; ++unit) bytes /= 1024;
+  snprintf(text, text_bytes, unit == 0 ? "%5.0f %s" : "%5.1f %s", bytes, units[unit]);
+  return text;
+}
+
+static graft_status write_text(graft_writer writer, const char *text) {
+  return writer.write(writer.user, text, strlen(text));
+}
+
+static graft_status print_step(const graft_plan *plan, uint32_t index, graft_writer writer) {
+  char output[128], bytes[24], line[512];
+  graft_step_info info;
+  graft_plan_step(plan, index, &info);
+  graft_tensor_desc_format(info.outputs[0], output, sizeof output);
+  format_bytes(info.bytes, bytes, sizeof bytes);
+  snprintf(line, sizeof line, "%5u %-28s %-20s %9s %s%s\n", (unsigned)index, info.kernel->name, output, bytes,
+           info.label, info.is_in_place ? " (in place)" : "");
+  return write_text(writer, line);
+}
+
+static graft_status print_amount(graft_writer writer, const char *what, size_t bytes, const char *note) {
+  char amount[24], line[128];
+  snprintf(line, sizeof line, "%-12s %9s  %s\n", what, format_bytes((double)bytes, amount, sizeof amount), note);
+  return write_text(writer, line);
+}
+
+static graft_status print_memory(const graft_plan *plan, graft_writer writer) {
+  const graft_memory_report *report = &plan->report;
+  char note[96], amount[24];
+  snprintf(note, sizeof note, "inputs, results and workspace; %s without sharing",
+           format_bytes((double)report->naive_bytes, amount, sizeof amount) + strspn(amount, " "));
+  GRAFT_TRY(write_text(writer, "\n"));
+  GRAFT_TRY(print_amount(writer, "arena", report->arena_bytes, note));
+  GRAFT_TRY(print_amount(writer, "workspace", report->workspace_bytes, "the largest; part of the arena"));
+  GRAFT_TRY(print_amount(writer, "constants", report->constant_bytes, "used as they are"));
+  GRAFT_TRY(print_amount(writer, "packed", report->packed_bytes, "constants in a kernel's own layout"));
+  return print_amount(writer, "peak", report->peak_bytes, "");
+}
+
+graft_status graft_plan_print(const graft_plan *plan, graft_writer writer) {
+  char line[160];
+  snprintf(line, sizeof line, "%s, %u step%s\n", graft_device_name(plan->device), (unsigned)plan->steps.n,
+           plan->steps.n == 1 ? "" : "s");
+  GRAFT_TRY(write_text(writer, line));
+  snprintf(line, sizeof line, "%5s %-28s %-20s %9s %s\n", "step", "kernel", "output", "moved", "node");
+  GRAFT_TRY(write_text(writer, line));
+  for (uint32_t i = 0; i < plan->steps.n; ++i) GRAFT_TRY(print_step(plan, i, writer));
+  return print_memory(plan, writer);
+}

@@ -1,0 +1,135 @@
+// Checks a finished layout against the steps alone: nothing that the passes concluded is believed, only their results.
+#include <stdlib.h>
+
+#include "src/plan/plan_internal.h"
+
+// A value, or a workspace, while it must stay.
+typedef struct occupant {
+  const graft_tensor *tensor;  // NULL: workspace
+  uint32_t step;               // that writes it; inputs: 0
+  uint32_t first, last;        // times
+  size_t begin, end;           // bytes in the arena
+} occupant;
+
+typedef struct verify_pass {
+  const graft_plan *plan;
+  uint32_t *last;   // by tensor id
+  bool *is_ready;   // by tensor id
+  occupant *alive;  // those that reach the step being looked at
+  uint32_t n_alive;
+} verify_pass;
+
+static graft_status fault(const graft_plan *plan, const char *what, const char *name) {
+  return GRAFT_FAIL(plan->error, GRAFT_E_INVALID, "planning went wrong, please report it: %s (%s)", what, name);
+}
+
+static graft_status check_view(const graft_plan *plan, const graft_tensor *tensor) {
+  const graft_tensor *root = graft_plan_root(tensor);
+  size_t offset = tensor == root ? 0 : (size_t)tensor->view_offset;
+  size_t bytes = graft_tensor_desc_bytes(&tensor->desc), room = graft_tensor_desc_bytes(&root->desc);
+  if (root->view_of != NULL) return fault(plan, "a view of a view was left", tensor->name);
+  if (bytes > 0 && (offset > room || bytes > room - offset))
+    return fault(plan, "a view leaves its storage", tensor->name);
+  return GRAFT_OK;
+}
+
+static graft_status read_input(verify_pass *pass, const graft_tensor *tensor, uint32_t time) {
+  const graft_tensor *root = graft_plan_root(tensor);
+  GRAFT_TRY(check_view(pass->plan, tensor));
+  if (root->kind == GRAFT_TENSOR_RESULT && !pass->is_ready[root->id]) {
+    return fault(pass->plan, "a step reads what is not computed yet", tensor->name);
+  }
+  pass->last[root->id] = time;
+  return GRAFT_OK;
+}
+
+static graft_status find_reads(verify_pass *pass) {
+  const graft_plan *plan = pass->plan;
+  for (uint32_t s = 0; s < plan->steps.n; ++s) {
+    const graft_node *node = graft_plan_step_at(plan, s)->node;
+    for (uint32_t i = 0; i < node->n_inputs; ++i) {
+      if (node->inputs[i] != NULL) GRAFT_TRY(read_input(pass, node->inputs[i], s + 1));
+    }
+    for (uint32_t i = 0; i < node->n_outputs; ++i) pass->is_ready[node->outputs[i]->id] = true;
+  }
+  for (uint32_t i = 0; i < plan->n_outputs; ++i) {
+    GRAFT_TRY(read_input(pass, plan->outputs[i].tensor, plan->steps.n + 1));
+  }
+  return GRAFT_OK;
+}
+
+// Whether |next| may lie on |before| because its step computes in place.
+static bool is_in_place(const graft_plan *plan, const occupant *before, const occupant *next) {
+  const graft_planned_step *step = graft_plan_step_at(plan, next->step);
+  if (next->tensor == NULL || before->tensor == NULL || step->in_place_input == GRAFT_PLAN_NONE) return false;
+  return next->tensor == step->node->outputs[0] && before->last == next->first && before->begin == next->begin &&
+         before->end == next->end && before->tensor->kind == GRAFT_TENSOR_RESULT &&
+         graft_plan_root(step->node->inputs[step->in_place_input]) == before->tensor;
+}
+
+static graft_status enter(verify_pass *pass, const occupant *next) {
+  const graft_plan *plan = pass->plan;
+  const char *name = next->tensor != NULL ? next->tensor->name : "workspace";
+  if (next->end > plan->report.arena_bytes || next->begin > next->end) return fault(plan, "beyond the arena", name);
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < pass->n_alive; ++i) {
+    const occupant *other = &pass->alive[i];
+    if (other->last < next->first) continue;
+    bool overlaps = next->begin < other->end && other->begin < next->end;
+    if (overlaps && !is_in_place(plan, other, next)) return fault(plan, "two values share bytes", name);
+    pass->alive[n++] = *other;
+  }
+  pass->alive[n++] = *next;
+  pass->n_alive = n;
+  return GRAFT_OK;
+}
+
+static graft_status enter_value(verify_pass *pass, const graft_tensor *tensor, uint32_t step, uint32_t first) {
+  const graft_plan *plan = pass->plan;
+  int32_t storage = plan->values[tensor->id].storage;
+  if (storage == GRAFT_PLAN_NONE) {
+    return pass->last[tensor->id] == 0 ? GRAFT_OK : fault(plan, "a value without storage", tensor->name);
+  }
+  occupant o = {.tensor = tensor, .step = step, .first = first, .last = pass->last[tensor->id]};
+  if (tensor->kind == GRAFT_TENSOR_INPUT) o.last = plan->steps.n + 1;
+  if (o.last < first) o.last = first;
+  o.begin = plan->storages[storage].offset;
+  o.end = o.begin + graft_tensor_desc_bytes(&tensor->desc);
+  return enter(pass, &o);
+}
+
+static graft_status enter_all(verify_pass *pass) {
+  const graft_plan *plan = pass->plan;
+  for (uint32_t i = 0; i < plan->n_inputs; ++i) GRAFT_TRY(enter_value(pass, plan->inputs[i], 0, 0));
+  for (uint32_t s = 0; s < plan->steps.n; ++s) {
+    const graft_planned_step *step = graft_plan_step_at(plan, s);
+    for (uint32_t i = 0; i < step->node->n_outputs; ++i) {
+      GRAFT_TRY(enter_value(pass, step->node->outputs[i], s, s + 1));
+    }
+    if (step->workspace == GRAFT_PLAN_NONE) continue;
+    size_t begin = plan->storages[step->workspace].offset;
+    GRAFT_TRY(enter(
+        pass,
+        &(occupant){
+            .step = s, .first = s + 1, .last = s + 1, .begin = begin, .end = begin + step->prepared.workspace_bytes}));
+  }
+  return GRAFT_OK;
+}
+
+graft_status graft_plan_verify(const graft_plan *plan) {
+  verify_pass pass = {.plan = plan,
+                      .last = calloc((size_t)plan->tensors.n + 1, sizeof *pass.last),
+                      .is_ready = calloc((size_t)plan->tensors.n + 1, sizeof *pass.is_ready),
+                      .alive = calloc((size_t)plan->n_storages + plan->tensors.n + 1, sizeof *pass.alive)};
+  graft_status status;
+  if (pass.last == NULL || pass.is_ready == NULL || pass.alive == NULL) {
+    status = GRAFT_FAIL(plan->error, GRAFT_E_NO_MEMORY, "no memory to check the plan");
+  } else {
+    status = find_reads(&pass);
+    if (status == GRAFT_OK && plan->is_laid_out) status = enter_all(&pass);
+  }
+  free(pass.last);
+  free(pass.is_ready);
+  free(pass.alive);
+  return status;
+}

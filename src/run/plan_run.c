@@ -1,0 +1,157 @@
+// Running plans: values in, steps, values out.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/plan/plan_internal.h"
+
+static graft_status check_runnable(const graft_plan *plan, graft_error *error) {
+  if (plan->recording != NULL) return GRAFT_OK;
+  return GRAFT_FAIL(error, GRAFT_E_INVALID,
+                    "the plan was only measured; make one without GRAFT_PLAN_MEASURE_ONLY to run");
+}
+
+static size_t value_bytes(const graft_tensor *tensor) {
+  const graft_tensor_desc *desc = &tensor->desc;
+  return (size_t)(graft_tensor_desc_elements(desc) / desc->dtype->block_elements) * desc->dtype->block_bytes;
+}
+
+static graft_status check_size(const graft_tensor *tensor, const char *what, const char *name, size_t bytes,
+                               graft_error *error) {
+  if (bytes == value_bytes(tensor)) return GRAFT_OK;
+  char text[128];
+  return GRAFT_FAIL(error, GRAFT_E_INVALID, "%s \"%s\" is %s: %zu bytes, not %zu", what, name,
+                    graft_tensor_desc_format(&tensor->desc, text, sizeof text), value_bytes(tensor), bytes);
+}
+
+graft_status graft_plan_write(graft_plan *plan, uint32_t input, const void *source, size_t bytes) {
+  graft_error *error = plan->error;
+  if (input >= plan->n_inputs) {
+    return GRAFT_FAIL(error, GRAFT_E_INVALID, "there is no input %u; the plan has %u", (unsigned)input,
+                      (unsigned)plan->n_inputs);
+  }
+  const graft_tensor *tensor = plan->inputs[input];
+  GRAFT_TRY(check_runnable(plan, error));
+  GRAFT_TRY(check_size(tensor, "input", tensor->name, bytes, error));
+  if (bytes > 0 && plan->values[tensor->id].storage != GRAFT_PLAN_NONE) {
+    GRAFT_TRY(plan->backend->upload(graft_device_state(plan->device), graft_plan_address(plan, tensor), source, bytes,
+                                    error));
+  }
+  if (!plan->is_written[input]) --plan->n_unwritten;
+  plan->is_written[input] = true;
+  return GRAFT_OK;
+}
+
+// Copies the elements of |desc|, which lie at |source| with any strides, densely to |target|.
+static void gather(const graft_tensor_desc *desc, const char *source, char *target) {
+  int32_t dense = desc->rank;
+  while (dense > 0 && graft_tensor_desc_is_dense_from(desc, dense - 1)) --dense;
+  graft_tensor_desc run = {.dtype = desc->dtype, .rank = desc->rank - dense};
+  for (int32_t d = dense; d < desc->rank; ++d) {
+    run.shape[d - dense] = desc->shape[d];
+    run.strides[d - dense] = desc->strides[d];
+  }
+  graft_tensor_desc outer = *desc;
+  outer.rank = dense;
+  size_t run_bytes = graft_tensor_desc_bytes(&run);
+  int64_t index[GRAFT_MAX_RANK] = {0};
+  do {
+    int64_t offset = 0;
+    for (int32_t d = 0; d < dense; ++d) offset += index[d] * desc->strides[d];
+    memcpy(target, source + offset, run_bytes);
+    target += run_bytes;
+  } while (graft_index_next(&outer, index));
+}
+
+static graft_status read_device(graft_plan *plan, const graft_tensor *tensor, void *target, graft_error *error) {
+  const graft_tensor_desc *desc = &tensor->desc;
+  void *state = graft_device_state(plan->device), *source = graft_plan_address(plan, tensor);
+  size_t span = graft_tensor_desc_bytes(desc);
+  if (graft_tensor_desc_is_contiguous(desc)) return plan->backend->download(state, target, source, span, error);
+  if (plan->device_info.flags & GRAFT_DEVICE_HOST_MEMORY) {
+    gather(desc, source, target);
+    return GRAFT_OK;
+  }
+  void *staging = malloc(span);
+  if (staging == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory to read %s", tensor->name);
+  graft_status status = plan->backend->download(state, staging, source, span, error);
+  if (status == GRAFT_OK) gather(desc, staging, target);
+  free(staging);
+  return status;
+}
+
+graft_status graft_plan_read(graft_plan *plan, uint32_t output, void *target, size_t bytes) {
+  graft_error *error = plan->error;
+  if (output >= plan->n_outputs) {
+    return GRAFT_FAIL(error, GRAFT_E_INVALID, "there is no output %u; the plan has %u", (unsigned)output,
+                      (unsigned)plan->n_outputs);
+  }
+  const graft_plan_output *out = &plan->outputs[output];
+  GRAFT_TRY(check_runnable(plan, error));
+  GRAFT_TRY(check_size(out->tensor, "output", out->name, bytes, error));
+  if (!plan->has_result) {
+    return GRAFT_FAIL(error, GRAFT_E_INVALID, "output \"%s\" has no value: the plan has not been run to its end",
+                      out->name);
+  }
+  if (bytes == 0) return GRAFT_OK;
+  const graft_tensor *root = graft_plan_root(out->tensor);
+  if (root->kind != GRAFT_TENSOR_CONSTANT) return read_device(plan, out->tensor, target, error);
+  int64_t offset = out->tensor == root ? 0 : out->tensor->view_offset;
+  gather(&out->tensor->desc, (const char *)root->constant.data + offset, target);
+  return GRAFT_OK;
+}
+
+graft_status graft_plan_find_input(const graft_plan *plan, const char *name, uint32_t *out_index) {
+  for (uint32_t i = 0; i < plan->n_inputs; ++i) {
+    if (strcmp(plan->inputs[i]->name, name) != 0) continue;
+    *out_index = i;
+    return GRAFT_OK;
+  }
+  return GRAFT_FAIL(plan->error, GRAFT_E_NOT_FOUND, "the graph has no input \"%s\"", name);
+}
+
+graft_status graft_plan_find_output(const graft_plan *plan, const char *name, uint32_t *out_index) {
+  for (uint32_t i = 0; i < plan->n_outputs; ++i) {
+    if (strcmp(plan->outputs[i].name, name) != 0) continue;
+    *out_index = i;
+    return GRAFT_OK;
+  }
+  return GRAFT_FAIL(plan->error, GRAFT_E_NOT_FOUND, "the graph has no output \"%s\"", name);
+}
+
+static graft_status check_written(const graft_plan *plan, graft_error *error) {
+  for (uint32_t i = 0; i < plan->n_inputs && plan->n_unwritten > 0; ++i) {
+    if (plan->is_written[i] || plan->values[plan->inputs[i]->id].storage == GRAFT_PLAN_NONE) continue;
+    return GRAFT_FAIL(error, GRAFT_E_INVALID,
+                      "input \"%s\" was never written; call graft_plan_write before the first run",
+                      plan->inputs[i]->name);
+  }
+  return GRAFT_OK;
+}
+
+static void name_failing_step(const graft_plan *plan, uint32_t index, graft_error *error) {
+  if (error->status == GRAFT_E_CANCELLED || index >= plan->steps.n) return;
+  const graft_planned_step *step = graft_plan_step_at(plan, index);
+  snprintf(error->op, sizeof error->op, "%s", step->info.op->name);
+  snprintf(error->kernel, sizeof error->kernel, "%s", step->kernel->name);
+  graft_error_note(error, "in step %u, %s", (unsigned)index, step->node->label);
+}
+
+graft_status graft_plan_run(graft_plan *plan, const graft_run_control *control) {
+  graft_error error = {0};
+  graft_status status = check_runnable(plan, &error);
+  if (status == GRAFT_OK) status = check_written(plan, &error);
+  if (status == GRAFT_OK) {
+    uint32_t stopped_at = UINT32_MAX;
+    graft_run_control watched = control != NULL ? *control : (graft_run_control){0};
+    watched.out_step = &stopped_at;
+    plan->has_result = false;
+    status = plan->backend->run(plan->recording, 0, plan->steps.n, &watched, &error);
+    plan->has_result = status == GRAFT_OK;
+    if (control != NULL && control->out_step != NULL) *control->out_step = stopped_at;
+    if (status != GRAFT_OK) name_failing_step(plan, stopped_at, &error);
+  }
+  // Written only on failure: plans of a context may run in several threads.
+  if (status != GRAFT_OK) *plan->error = error;
+  return status;
+}
