@@ -1,0 +1,188 @@
+#include "graft/extension.h"
+#include "ops/common/cpu/simd.h"
+#include "ops/common/cpu/target.h"
+#include "ops/rotary_embedding/rotary_embedding.h"
+
+enum { X, TABLE, ITEM_BYTES = 32768 };
+
+typedef uint64_t vec_pairs __attribute__((vector_size(4 * LANES)));  // two neighbouring floats in each lane
+
+typedef struct arguments {
+  const char *x, *table;
+  char *y;
+  graft_dtype_code type;
+  int64_t shape[4], x_strides[4], y_strides[4];  // bytes
+  int64_t item_stride, position_stride;          // of the table, bytes
+  int64_t n_pairs;
+  bool is_half;
+  int64_t positions_per_item;  // counted over all items of the batch
+} arguments;
+
+// One position of one batch item: all heads are turned by the same row of the table.
+typedef struct position {
+  const arguments *a;
+  const char *x;
+  char *y;
+  const float *table;
+} position;
+
+static int64_t size_of(graft_dtype_code type) {
+  return type == GRAFT_DTYPE_F32 ? 4 : 2;
+}
+
+static vec load(const char *p, graft_dtype_code type, int64_t n) {
+  return n == LANES ? vec_load_typed(p, type) : vec_load_typed_n(p, type, n);
+}
+
+static void store(char *p, graft_dtype_code type, vec v, int64_t n) {
+  if (n == LANES) {
+    vec_store_typed(p, type, v);
+  } else {
+    vec_store_typed_n(p, type, v, n);
+  }
+}
+
+// Both floats of every pair become its first (cosine) or second (sine). Pairs lie in memory order, first float lowest.
+static vec both_first(vec v) {
+  const vec_pairs first = (vec_pairs)v & 0xffffffffu;
+  return (vec)(first | first << 32);
+}
+
+static vec both_second(vec v) {
+  const vec_pairs second = (vec_pairs)v >> 32;
+  return (vec)(second | second << 32);
+}
+
+static vec exchanged(vec v) {
+  return (vec)((vec_pairs)v << 32 | (vec_pairs)v >> 32);
+}
+
+static void rotate_interleaved(const position *p, graft_dtype_code type) {
+  const arguments *a = p->a;
+  const int64_t size = size_of(type);
+  for (int64_t i = 0; i < 2 * a->n_pairs; i += LANES) {
+    const int64_t n = 2 * a->n_pairs - i < LANES ? 2 * a->n_pairs - i : LANES;
+    const vec row = load((const char *)(p->table + i), GRAFT_DTYPE_F32, n);
+    const vec cosine = both_first(row);
+    const vec sine = (vec)((vec_pairs)both_second(row) ^ 0x80000000u);  // of the first float of a pair: negative
+    for (int64_t h = 0; h < a->shape[2]; ++h) {
+      const vec x = load(p->x + h * a->x_strides[2] + i * size, type, n);
+      store(p->y + h * a->y_strides[2] + i * size, type, vec_madd(x, cosine, exchanged(x) * sine), n);
+    }
+  }
+}
+
+static void rotate_halves(const position *p, graft_dtype_code type) {
+  const arguments *a = p->a;
+  const int64_t size = size_of(type), distance = a->n_pairs * size;
+  for (int64_t i = 0; i < a->n_pairs; i += LANES) {
+    const int64_t n = a->n_pairs - i < LANES ? a->n_pairs - i : LANES;
+    float cosines[LANES] = {0}, sines[LANES] = {0};
+    for (int64_t k = 0; k < n; ++k) {
+      cosines[k] = p->table[2 * (i + k)];
+      sines[k] = p->table[2 * (i + k) + 1];
+    }
+    const vec cosine = vec_load(cosines), sine = vec_load(sines);
+    for (int64_t h = 0; h < a->shape[2]; ++h) {
+      const char *x = p->x + h * a->x_strides[2] + i * size;
+      char *y = p->y + h * a->y_strides[2] + i * size;
+      const vec first = load(x, type, n), second = load(x + distance, type, n);
+      store(y, type, vec_madd(first, cosine, -second * sine), n);
+      store(y + distance, type, vec_madd(first, sine, second * cosine), n);
+    }
+  }
+}
+
+static void copy_rest(const position *p) {
+  const arguments *a = p->a;
+  const int64_t size = size_of(a->type), done = 2 * a->n_pairs * size;
+  if (p->x == p->y) return;
+  for (int64_t h = 0; h < a->shape[2]; ++h) {
+    memcpy(p->y + h * a->y_strides[2] + done, p->x + h * a->x_strides[2] + done, (size_t)(a->shape[3] * size - done));
+  }
+}
+
+static void rotate(const position *p) {
+  const bool is_f32 = p->a->type == GRAFT_DTYPE_F32;
+  if (p->a->is_half && is_f32) {
+    rotate_halves(p, GRAFT_DTYPE_F32);
+  } else if (p->a->is_half) {
+    rotate_halves(p, p->a->type);
+  } else if (is_f32) {
+    rotate_interleaved(p, GRAFT_DTYPE_F32);
+  } else {
+    rotate_interleaved(p, p->a->type);
+  }
+  copy_rest(p);
+}
+
+static void run(const void *args, int64_t item, const graft_cpu_worker *worker) {
+  (void)worker;
+  const arguments *a = args;
+  int64_t end = (item + 1) * a->positions_per_item;
+  if (end > a->shape[0] * a->shape[1]) end = a->shape[0] * a->shape[1];
+  for (int64_t i = item * a->positions_per_item; i < end; ++i) {
+    const int64_t batch = i / a->shape[1], at = i % a->shape[1];
+    const char *table = a->table + batch * a->item_stride + at * a->position_stride;
+    rotate(&(position){.a = a,
+                       .x = a->x + batch * a->x_strides[0] + at * a->x_strides[1],
+                       .y = a->y + batch * a->y_strides[0] + at * a->y_strides[1],
+                       .table = (const float *)(const void *)table});
+  }
+}
+
+static bool supports(const graft_node_info *node, graft_reason *why) {
+  const graft_tensor_desc *x = node->inputs[X], *table = node->inputs[TABLE];
+  if (x->dtype != GRAFT_F32 && x->dtype != GRAFT_F16 && x->dtype != GRAFT_BF16) {
+    return graft_refuse(why, "x is %s, not f32, f16 or bf16", x->dtype->name);
+  }
+  if (!graft_tensor_desc_is_dense_from(x, 3)) return graft_refuse(why, "channels of a head are not contiguous");
+  if (!graft_tensor_desc_is_dense_from(table, table->rank - 2)) {
+    return graft_refuse(why, "rows of the table are not contiguous");
+  }
+  return true;
+}
+
+static graft_status encode(graft_encoder *encoder, const graft_encode_args *args) {
+  const graft_tensor_desc *x = args->node->inputs[X], *table = args->node->inputs[TABLE], *y = args->node->outputs[0];
+  if (graft_tensor_desc_elements(x) == 0) return GRAFT_OK;
+  arguments a = {.x = args->inputs[X],
+                 .table = args->inputs[TABLE],
+                 .y = args->outputs[0],
+                 .type = x->dtype->code,
+                 .item_stride = table->rank == 4 ? table->strides[0] : 0,
+                 .position_stride = table->strides[table->rank - 3],
+                 .n_pairs = table->shape[table->rank - 2],
+                 .is_half = ((const graft_rotary_attrs *)args->node->attrs)->style == GRAFT_ROTARY_HALF};
+  for (int d = 0; d < 4; ++d) {
+    a.shape[d] = x->shape[d];
+    a.x_strides[d] = x->strides[d];
+    a.y_strides[d] = y->strides[d];
+  }
+  const int64_t bytes = a.shape[2] * a.shape[3] * size_of(a.type);
+  a.positions_per_item = bytes < ITEM_BYTES ? ITEM_BYTES / bytes : 1;
+  const int64_t n = a.shape[0] * a.shape[1];
+  const graft_cpu_task task = {
+      .run = run, .args = &a, .args_bytes = sizeof a, .n_items = (n + a.positions_per_item - 1) / a.positions_per_item};
+  return graft_cpu_encode(encoder, &task, args->error);
+}
+
+static const graft_kernel_def kernels[] = {{.struct_size = sizeof(graft_kernel_def),
+                                            .priority = GRAFT_TARGET_PRIORITY,
+                                            .name = GRAFT_TARGETED_NAME(rotary_embedding_float_heads),
+                                            .op = "graft.rotary_embedding.v1",
+                                            .backend = "cpu",
+                                            .requires = GRAFT_TARGET_REQUIRES,
+                                            .supports = supports,
+                                            .in_place_inputs = 1u << X,
+                                            .encode = encode}};
+
+extern const graft_extension GRAFT_TARGETED(graft_extension_rotary_embedding);
+const graft_extension GRAFT_TARGETED(graft_extension_rotary_embedding) = {
+    .struct_size = sizeof(graft_extension),
+    .abi_version = GRAFT_ABI_VERSION,
+    .name = "graft." GRAFT_TARGETED_NAME(rotary_embedding),
+    .vendor = "graft",
+    .kernels = kernels,
+    .n_kernels = sizeof kernels / sizeof kernels[0],
+};
