@@ -1,0 +1,202 @@
+// graft bench — how fast this machine is and how fast graft is on it.
+#include "tools/graft/bench.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graft/cpu.h"
+#include "graft/diffusion.h"
+#include "tools/graft/progress.h"
+#include "tools/graft/tool.h"
+
+enum { MAX_RUNS = 1000, PATH_BYTES = 4096 };
+
+typedef struct bench_wishes {
+  const char *model, *prompt;
+  int64_t n_runs, n_threads, n_steps, size[2];
+  bool as_json, has_steps, has_size;
+} bench_wishes;
+
+static int compare_doubles(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+double tool_median(double *values, size_t n) {
+  qsort(values, n, sizeof *values, compare_doubles);
+  return n % 2 == 1 ? values[n / 2] : 0.5 * (values[n / 2 - 1] + values[n / 2]);
+}
+
+graft_status tool_measure_peaks(graft_context *context, tool_peaks *out_peaks) {
+  graft_error *error = graft_context_error_slot(context);
+  graft_device *device = NULL;
+  GRAFT_TRY(graft_device_open(context, "cpu", &device));
+  const graft_cpu_info *cpu = graft_cpu_describe(device);
+  const graft_peak_loop *loops[3];
+  if (graft_peak_loops(cpu->features, loops) == 0)
+    return GRAFT_FAIL(error, GRAFT_E_UNSUPPORTED, "there is no peak loop for this processor");
+  GRAFT_TRY(graft_peak_measure_flops(loops[0], cpu->n_threads, error, &out_peaks->flops));
+  size_t beyond_caches = 8 * cpu->l3_bytes > (size_t)256 << 20 ? 8 * cpu->l3_bytes : (size_t)256 << 20;
+  return graft_peak_measure_bandwidth(cpu->n_threads, beyond_caches, error, &out_peaks->bandwidth);
+}
+
+static json_t *describe_peaks(const tool_peaks *peaks) {
+  return json_pack("{s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f}", "target", peaks->flops.target, "threads",
+                   peaks->flops.n_threads, "lanes", peaks->flops.n_lanes, "f32_gflops", peaks->flops.gflops,
+                   "clock_ghz", peaks->flops.clock_ghz, "ports", peaks->flops.n_ports, "utilisation",
+                   peaks->flops.utilisation, "read_gb_per_s", peaks->bandwidth.read_gbytes, "copy_gb_per_s",
+                   peaks->bandwidth.copy_gbytes);
+}
+
+static void print_peaks(const tool_peaks *peaks) {
+  printf("f32 multiply-add   %8.1f GFLOP/s   %s, %d threads at %.2f GHz, %.2f a clock\n", peaks->flops.gflops,
+         peaks->flops.target, peaks->flops.n_threads, peaks->flops.clock_ghz, peaks->flops.n_ports);
+  printf("memory read        %8.1f GB/s\n", peaks->bandwidth.read_gbytes);
+  printf("memory copy        %8.1f GB/s      read and written\n", peaks->bandwidth.copy_gbytes);
+}
+
+static int bench_peak(graft_context *context, const bench_wishes *wishes) {
+  tool_peaks peaks;
+  if (tool_measure_peaks(context, &peaks) != GRAFT_OK) return tool_report(graft_context_error(context));
+  if (!wishes->as_json) print_peaks(&peaks);
+  if (wishes->as_json) {
+    json_t *object = describe_peaks(&peaks);
+    json_dumpf(object, stdout, JSON_INDENT(2));
+    printf("\n");
+    json_decref(object);
+  }
+  return tool_finish_output(TOOL_OK);
+}
+
+// Times of one generation, by phase.
+typedef struct phases {
+  double begun[GRAFT_PHASE_DECODE + 1], ended[GRAFT_PHASE_DECODE + 1];
+} phases;
+
+static void on_progress(void *user, graft_generate_phase phase, uint32_t n_done, uint32_t n_steps) {
+  phases *p = user;
+  if (n_done == 0) p->begun[phase] = tool_now();
+  if (n_done == n_steps) p->ended[phase] = tool_now();
+}
+
+// Work of all steps of all plans, counted while they run.
+typedef struct work_count {
+  phases phases;
+  double flops;
+} work_count;
+
+static void count_step(void *user, graft_pipeline_stage stage, const graft_plan *plan, uint32_t step, bool is_end) {
+  (void)stage;
+  if (is_end) return;
+  graft_step_info info;
+  graft_plan_step(plan, step, &info);
+  ((work_count *)user)->flops += info.flops;
+}
+
+static graft_status generate_once(graft_pipeline *pipeline, const bench_wishes *w, work_count *count, bool counts_work,
+                                  double *out_seconds) {
+  graft_generate_request request;
+  graft_generate_request_init(pipeline, &request);
+  request.prompt = w->prompt;
+  if (w->has_steps) request.n_steps = (int32_t)w->n_steps;
+  if (w->has_size) request.width = (int32_t)w->size[0];
+  if (w->has_size) request.height = (int32_t)w->size[1];
+  graft_generate_callbacks callbacks = {
+      .struct_size = sizeof callbacks, .user = count, .abort = tool_is_interrupted, .on_progress = on_progress};
+  if (counts_work) callbacks.on_plan_step = count_step;
+  graft_generate_result result = {0};
+  double begun = tool_now();
+  GRAFT_TRY(graft_pipeline_generate(pipeline, &request, &callbacks, &result));
+  *out_seconds = tool_now() - begun;
+  graft_generate_result_release(&result);
+  return GRAFT_OK;
+}
+
+typedef struct generate_times {
+  double first, total, denoise, decode, flops;  // seconds, medians after the first; floating-point operations of a run
+} generate_times;
+
+static graft_status time_generations(graft_context *context, const bench_wishes *w, const char *path,
+                                     generate_times *out_times) {
+  double totals[MAX_RUNS], denoise[MAX_RUNS], decode[MAX_RUNS];
+  graft_pipeline *pipeline = NULL;
+  work_count count = {0};
+  double begun = tool_now(), unused;
+  GRAFT_TRY(graft_pipeline_open(context, path, NULL, &pipeline));
+  graft_status status = generate_once(pipeline, w, &count, false, &unused);
+  out_times->first = tool_now() - begun;
+  for (int64_t i = 0; i < w->n_runs && status == GRAFT_OK; ++i) {
+    status = generate_once(pipeline, w, &count, false, &totals[i]);
+    denoise[i] = count.phases.ended[GRAFT_PHASE_DENOISE] - count.phases.begun[GRAFT_PHASE_DENOISE];
+    decode[i] = count.phases.ended[GRAFT_PHASE_DECODE] - count.phases.begun[GRAFT_PHASE_DECODE];
+  }
+  if (status == GRAFT_OK) status = generate_once(pipeline, w, &count, true, &unused);
+  graft_pipeline_close(pipeline);
+  GRAFT_TRY(status);
+  out_times->total = tool_median(totals, (size_t)w->n_runs);
+  out_times->denoise = tool_median(denoise, (size_t)w->n_runs);
+  out_times->decode = tool_median(decode, (size_t)w->n_runs);
+  out_times->flops = count.flops;
+  return GRAFT_OK;
+}
+
+static void print_generate(const bench_wishes *w, const generate_times *times, const tool_peaks *peaks) {
+  double gflops = times->flops / times->total * 1e-9;
+  printf("first picture      %8.3f s         opening the model included\n", times->first);
+  printf("a picture          %8.3f s         median of %lld\n", times->total, (long long)w->n_runs);
+  printf("  drawing          %8.3f s\n  decoding         %8.3f s\n", times->denoise, times->decode);
+  printf("  work             %8.1f GFLOP     %.1f GFLOP/s, %.0f %% of the peak below\n", 1e-9 * times->flops, gflops,
+         100 * gflops / peaks->flops.gflops);
+  print_peaks(peaks);
+}
+
+static int bench_generate(graft_context *context, const bench_wishes *wishes) {
+  char path[PATH_BYTES];
+  if (!tool_find_model(wishes->model, path, sizeof path)) return TOOL_FAILED;
+  tool_catch_interrupt();
+  generate_times times;
+  tool_peaks peaks;
+  graft_status status = time_generations(context, wishes, path, &times);
+  if (status == GRAFT_OK) status = tool_measure_peaks(context, &peaks);
+  if (status != GRAFT_OK) return tool_report(graft_context_error(context));
+  if (!wishes->as_json) print_generate(wishes, &times, &peaks);
+  if (wishes->as_json) {
+    json_t *object = json_pack("{s:f, s:f, s:f, s:f, s:f, s:I, s:o}", "first_seconds", times.first, "seconds",
+                               times.total, "denoise_seconds", times.denoise, "decode_seconds", times.decode, "flops",
+                               times.flops, "runs", (json_int_t)wishes->n_runs, "peak", describe_peaks(&peaks));
+    json_dumpf(object, stdout, JSON_INDENT(2));
+    printf("\n");
+    json_decref(object);
+  }
+  return tool_finish_output(TOOL_OK);
+}
+
+static int run(const tool_command *self, int argc, char **argv) {
+  bench_wishes w = {.prompt = "a red apple on a blue background", .n_runs = 5};
+  const tool_option options[] = {
+      {"model", 'm', TOOL_TEXT, "FOLDER", "generate: model (default: the one that ships with graft).", &w.model, 0, 0,
+       NULL},
+      {"prompt", 'p', TOOL_TEXT, "TEXT", "generate: what to draw.", &w.prompt, 0, 0, NULL},
+      {"steps", 0, TOOL_INT, "N", "generate: sampler steps (default: the model's).", &w.n_steps, 1, 1e6, &w.has_steps},
+      {"size", 0, TOOL_SIZE, "WxH", "generate: size in pixels (default: the model's).", w.size, 1, 1e6, &w.has_size},
+      {"runs", 0, TOOL_INT, "N", "generate: runs after the first (default: 5).", &w.n_runs, 1, MAX_RUNS, NULL},
+      {"threads", 0, TOOL_INT, "N", "CPU threads (default: all cores).", &w.n_threads, 1, 1024, NULL},
+      {"json", 0, TOOL_FLAG, NULL, "Print JSON for programs.", &w.as_json, 0, 0, NULL},
+  };
+  const char *what = NULL;
+  size_t n = 0;
+  int parsed = tool_parse(self, argc, argv, options, sizeof options / sizeof options[0], &what, 1, &n);
+  if (parsed != TOOL_PARSED) return parsed;
+  bool is_peak = n == 1 && strcmp(what, "peak") == 0;
+  if (n == 0 || (!is_peak && strcmp(what, "generate") != 0))
+    return tool_usage(self, "say what to measure: graft bench generate, or graft bench peak");
+  graft_context *context = tool_open_context(w.n_threads);
+  if (context == NULL) return TOOL_FAILED;
+  int code = is_peak ? bench_peak(context, &w) : bench_generate(context, &w);
+  graft_context_destroy(context);
+  return code;
+}
+
+const tool_command tool_bench = {"bench", "Measures this machine, and graft on it.", "generate|peak [OPTIONS]", run};

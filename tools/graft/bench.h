@@ -1,0 +1,19 @@
+// bench.h — the measurements behind `graft bench` and `graft ops bench`.
+#ifndef GRAFT_TOOLS_GRAFT_BENCH_H
+#define GRAFT_TOOLS_GRAFT_BENCH_H
+
+#include "graft/graft.h"
+#include "testing/peak.h"
+
+// What this machine can do at best with the context's CPU device and its threads.
+typedef struct tool_peaks {
+  graft_peak_flops flops;
+  graft_peak_bandwidth bandwidth;
+} tool_peaks;
+
+GRAFT_NODISCARD graft_status tool_measure_peaks(graft_context *context, tool_peaks *out_peaks);
+
+// Middle value of |n| numbers, which are sorted in place.
+double tool_median(double *values, size_t n);
+
+#endif
