@@ -1,0 +1,116 @@
+#include <stdio.h>
+
+#include "graft/extension.h"
+#include "ops/common/cpu/gemm_operand.h"
+#include "ops/common/cpu/target.h"
+
+enum { X, WEIGHT, BIAS };
+
+typedef struct arguments {
+  graft_gemm gemm;
+  char *scratch;  // one part for each worker
+  size_t scratch_bytes;
+} arguments;
+
+static void run(const void *args, int64_t item, const graft_cpu_worker *worker) {
+  const arguments *a = args;
+  graft_gemm_run(&a->gemm, item, a->scratch + (size_t)worker->index * a->scratch_bytes);
+}
+
+// A constant weight is packed, so that panels of it are read in one go.
+static bool is_packed(const graft_node_info *node) {
+  const graft_tensor_desc *weight = node->inputs[WEIGHT];
+  return (node->constant_inputs & 1u << WEIGHT) && graft_tensor_desc_elements(weight) > 0;
+}
+
+// The product without addresses; false where x or y is no matrix.
+static bool describe(const graft_node_info *node, graft_gemm *out_gemm) {
+  const graft_tensor_desc *x = node->inputs[X], *weight = node->inputs[WEIGHT], *y = node->outputs[0];
+  graft_gemm gemm = {.core = &GRAFT_TARGETED(graft_gemm_core), .n = weight->shape[0], .k = weight->shape[1]};
+  graft_gemm_matrix out;
+  if (!graft_gemm_flatten(x, &gemm.m, &gemm.a) || !graft_gemm_flatten(y, &gemm.m, &out)) return false;
+  const graft_gemm_matrix transposed = graft_gemm_matrix_of(weight, 0);
+  gemm.b = transposed;
+  gemm.b.row_stride = transposed.column_stride;
+  gemm.b.column_stride = transposed.row_stride;
+  gemm.b_is_packed = is_packed(node);
+  gemm.out.type = out.type;
+  gemm.out.row_stride = out.row_stride;
+  *out_gemm = gemm;
+  return true;
+}
+
+static bool supports(const graft_node_info *node, graft_reason *why) {
+  const graft_tensor_desc *bias = node->inputs[BIAS];
+  const graft_dtype dtypes[] = {node->inputs[X]->dtype, node->inputs[WEIGHT]->dtype, node->outputs[0]->dtype,
+                                bias ? bias->dtype : GRAFT_F32};
+  for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; ++i) {
+    if (!graft_gemm_takes(dtypes[i])) {
+      return graft_refuse(why, "an operand is %s, not f32, f16 or bf16", dtypes[i]->name);
+    }
+  }
+  graft_gemm gemm;
+  if (!describe(node, &gemm)) return graft_refuse(why, "rows of x or y are not equally far apart");
+  if (!graft_gemm_has_dense_rows(node->outputs[0])) return graft_refuse(why, "rows of y are not contiguous");
+  if (bias && !graft_gemm_has_dense_rows(bias)) return graft_refuse(why, "the bias is not contiguous");
+  return true;
+}
+
+static graft_status prepare(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
+  (void)error;
+  graft_gemm gemm;
+  describe(node, &gemm);
+  const size_t n_workers = (size_t)graft_cpu_describe(node->device)->n_threads;
+  out_prepared->workspace_bytes = n_workers * graft_gemm_scratch_bytes(&gemm);
+  if (!gemm.b_is_packed) return GRAFT_OK;
+  graft_packed_input *packed = &out_prepared->packed[out_prepared->n_packed++];
+  packed->input = WEIGHT;
+  packed->bytes = graft_gemm_packed_bytes(gemm.core, gemm.b.type, gemm.n, gemm.k);
+  packed->alignment = 64;
+  snprintf(packed->layout, sizeof packed->layout, "panels of %d rows", gemm.core->panel);
+  return GRAFT_OK;
+}
+
+static graft_status pack(const graft_node_info *node, void *state, uint32_t input, const void *source, void *packed) {
+  (void)state, (void)input;
+  graft_gemm gemm;
+  describe(node, &gemm);
+  gemm.b.data = source;
+  graft_gemm_pack(gemm.core, &gemm.b, gemm.n, gemm.k, packed);
+  return GRAFT_OK;
+}
+
+static graft_status encode(graft_encoder *encoder, const graft_encode_args *args) {
+  arguments a = {.scratch = args->workspace};
+  describe(args->node, &a.gemm);
+  a.scratch_bytes = graft_gemm_scratch_bytes(&a.gemm);
+  a.gemm.a.data = args->inputs[X];
+  a.gemm.b.data = args->inputs[WEIGHT];
+  a.gemm.out.data = args->outputs[0];
+  if (args->node->inputs[BIAS]) a.gemm.out.bias = graft_gemm_row_of(args->node->inputs[BIAS], args->inputs[BIAS]);
+  const graft_cpu_task task = {.run = run, .args = &a, .args_bytes = sizeof a, .n_items = graft_gemm_items(&a.gemm)};
+  return graft_cpu_encode(encoder, &task, args->error);
+}
+
+static const graft_kernel_def kernels[] = {{
+    .struct_size = sizeof kernels[0],
+    .priority = GRAFT_TARGET_PRIORITY,
+    .name = GRAFT_TARGETED_NAME(linear_float_panels),
+    .op = "graft.linear.v1",
+    .backend = "cpu",
+    .requires = GRAFT_TARGET_REQUIRES,
+    .supports = supports,
+    .prepare = prepare,
+    .pack = pack,
+    .encode = encode,
+}};
+
+extern const graft_extension GRAFT_TARGETED(graft_extension_linear);
+const graft_extension GRAFT_TARGETED(graft_extension_linear) = {
+    .struct_size = sizeof(graft_extension),
+    .abi_version = GRAFT_ABI_VERSION,
+    .name = "graft." GRAFT_TARGETED_NAME(linear),
+    .vendor = "graft",
+    .kernels = kernels,
+    .n_kernels = sizeof kernels / sizeof kernels[0],
+};
