@@ -1,0 +1,117 @@
+#include "testing/bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "testing/example_graph.h"
+
+enum { DEFAULT_RUNS = 15, MAX_RUNS = 4096, N_WARM_UP = 2 };
+
+static double seconds_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static int compare_doubles(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static graft_status time_plan(graft_plan *plan, const graft_bench_options *options, graft_bench_result *result) {
+  static const double default_seconds = 0.1;
+  double times[MAX_RUNS], total = 0;
+  uint32_t n = 0, n_least = options->n_runs > 0 ? options->n_runs : DEFAULT_RUNS;
+  double least = options->min_seconds > 0 ? options->min_seconds : default_seconds;
+  for (int i = 0; i < N_WARM_UP; ++i) GRAFT_TRY(graft_plan_run(plan, NULL));
+  while (n < MAX_RUNS && (n < n_least || total < least)) {
+    double begin = seconds_now();
+    GRAFT_TRY(graft_plan_run(plan, NULL));
+    times[n] = seconds_now() - begin;
+    total += times[n++];
+  }
+  qsort(times, n, sizeof times[0], compare_doubles);
+  result->n_runs = n;
+  result->best_seconds = times[0];
+  result->median_seconds = times[n / 2];
+  return GRAFT_OK;
+}
+
+static graft_status inspect(const graft_plan *plan, const graft_bench_options *options, graft_error *error,
+                            graft_bench_result *result) {
+  int64_t step = graft_testing_find_step(plan, options->op, options->kernel);
+  graft_step_info info;
+  if (step >= 0) {
+    graft_plan_step(plan, (uint32_t)step, &info);
+    snprintf(result->kernel, sizeof result->kernel, "%s", info.kernel != NULL ? info.kernel->name : "");
+    result->flops = info.flops;
+    result->bytes = info.bytes;
+    return GRAFT_OK;
+  }
+  const char *reasons = "";
+  for (uint32_t i = 0; i < graft_plan_n_steps(plan); ++i) {
+    graft_plan_step(plan, i, &info);
+    if (info.op == options->op && info.rejections != NULL) reasons = info.rejections;
+  }
+  return GRAFT_FAIL(error, GRAFT_E_UNSUPPORTED, "%s does not run case '%s': %.200s",
+                    options->kernel != NULL ? options->kernel->name : options->op->name, options->sample->name,
+                    reasons);
+}
+
+static graft_testing_form form_of(const graft_bench_options *options) {
+  graft_testing_form form = {.name = "bench"};
+  for (uint32_t i = 0; i < GRAFT_CASE_MAX_INPUTS; ++i) {
+    form.repeated[i] = -1;
+    if (i >= options->sample->n_inputs) continue;
+    const graft_case_input *input = &options->sample->inputs[i];
+    graft_dtype wanted = input->is_constant ? options->weights : options->activations;
+    bool is_changed = wanted != NULL && input->dtype != NULL && input->dtype->is_float;
+    form.dtypes[i] = is_changed ? wanted : input->dtype;
+  }
+  return form;
+}
+
+static graft_status bench_graph(const graft_bench_options *options, const graft_testing_graph *graph,
+                                graft_error *error, graft_bench_result *result) {
+  graft_plan_options plan_options = {.struct_size = sizeof plan_options,
+                                     .device = options->device,
+                                     .force_kernel = options->kernel != NULL ? options->kernel->name : NULL};
+  graft_plan *plan = NULL;
+  graft_status status = graft_plan_create(graph->graph, &plan_options, &plan);
+  if (status == GRAFT_OK) {
+    status = graft_testing_graph_write(graph, plan);
+    graft_status inspected = status == GRAFT_OK ? inspect(plan, options, error, result) : GRAFT_OK;
+    if (inspected != GRAFT_OK) {
+      graft_plan_destroy(plan);
+      return inspected;
+    }
+    if (status == GRAFT_OK) status = time_plan(plan, options, result);
+  }
+  if (status != GRAFT_OK && error != NULL) *error = *graft_context_error(options->context);
+  graft_plan_destroy(plan);
+  return status;
+}
+
+graft_status graft_bench_run(const graft_bench_options *options, graft_error *error, graft_bench_result *out_result) {
+  graft_testing_example *example = NULL;
+  graft_testing_graph graph = {0};
+  graft_testing_form form = form_of(options);
+  graft_bench_result result = {.n_runs = 0};
+  GRAFT_TRY(graft_testing_example_create(options->op, options->sample, &form, options->seed, error, &example));
+  graft_testing_graph_setup setup = {.context = options->context, .example = example};
+  graft_status status = graft_testing_graph_create(&setup, &graph);
+  if (status == GRAFT_OK) {
+    status = bench_graph(options, &graph, error, &result);
+  } else if (error != NULL) {
+    *error = *graft_context_error(options->context);
+  }
+  graft_testing_graph_destroy(&graph);
+  graft_testing_example_destroy(example);
+  if (status != GRAFT_OK) return status;
+  result.gflops = 1e-9 * result.flops / result.median_seconds;
+  result.gbytes = 1e-9 * result.bytes / result.median_seconds;
+  *out_result = result;
+  return GRAFT_OK;
+}

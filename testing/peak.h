@@ -1,0 +1,45 @@
+// peak.h — what this machine can do at best: floating-point operations out of registers, and memory traffic.
+#ifndef GRAFT_TESTING_PEAK_H
+#define GRAFT_TESTING_PEAK_H
+
+#include "graft/graft.h"
+
+// Arithmetic of one build of the loop: how many f32 lanes a vector has and whether products and sums are one operation.
+typedef struct graft_peak_loop {
+  const char *target;  // "baseline", "avx2", "avx512"
+  uint64_t requires;   // graft_cpu_feature
+  int32_t n_lanes;
+  int32_t n_per_pass;  // vector multiply-adds in one pass
+  bool is_fused;       // else a multiply and an add, which are two instructions
+  // Does |n_passes| passes in registers; returns a number that depends on all of them.
+  float (*run)(int64_t n_passes);
+} graft_peak_loop;
+
+typedef struct graft_peak_flops {
+  const char *target;
+  int32_t n_threads, n_lanes;
+  double gflops;       // all threads together, 2 operations per multiply-add
+  double clock_ghz;    // of one core, from a chain of dependent multiplications
+  double n_ports;      // vector multiply-adds per clock and thread, as measured
+  double utilisation;  // of the nearest whole number of ports (1, 2, …)
+} graft_peak_flops;
+
+typedef struct graft_peak_bandwidth {
+  int32_t n_threads;
+  double read_gbytes;  // per second
+  double copy_gbytes;  // read + written, per second
+} graft_peak_bandwidth;
+
+// Loops that |features| (graft_cpu_info.features) allow, best first; returns their number, at most 3. Static storage.
+uint32_t graft_peak_loops(uint64_t features, const graft_peak_loop *out_loops[3]);
+
+// Best of several runs of |loop| on |n_threads| threads, about 0.3 s. Errors: GRAFT_E_INVALID, GRAFT_E_NO_MEMORY,
+// GRAFT_E_DEVICE (a thread could not be started).
+GRAFT_NODISCARD graft_status graft_peak_measure_flops(const graft_peak_loop *loop, int32_t n_threads,
+                                                      graft_error *error, graft_peak_flops *out_flops);
+
+// Best of several passes over |bytes| (more than the caches hold; split between threads). Errors: as above.
+GRAFT_NODISCARD graft_status graft_peak_measure_bandwidth(int32_t n_threads, size_t bytes, graft_error *error,
+                                                          graft_peak_bandwidth *out_bandwidth);
+
+#endif

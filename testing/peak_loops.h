@@ -1,0 +1,9 @@
+// peak_loops.h — the builds of peak__simd.c.
+#ifndef GRAFT_TESTING_PEAK_LOOPS_H
+#define GRAFT_TESTING_PEAK_LOOPS_H
+
+#include "testing/peak.h"
+
+extern const graft_peak_loop graft_peak_loop__baseline, graft_peak_loop__avx2, graft_peak_loop__avx512;
+
+#endif

@@ -1,0 +1,142 @@
+// The conformance harness must find what is broken, say so in words that lead there, and leave right kernels alone.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "broken_kernels.h"
+#include "testing/conformance.h"
+#include "testing/guarded_cpu.h"
+
+typedef struct text {
+  char bytes[65536];
+  size_t size;
+} text;
+
+static graft_status append(void *user, const char *bytes, size_t size) {
+  text *out = user;
+  if (size >= sizeof out->bytes - out->size) return GRAFT_E_IO;
+  memcpy(out->bytes + out->size, bytes, size);
+  out->size += size;
+  out->bytes[out->size] = 0;
+  return GRAFT_OK;
+}
+
+static const graft_extension *cpu_extension(void) {
+  uint32_t n = 0;
+  const graft_extension *const *all = graft_builtin_extensions(&n);
+  for (uint32_t i = 0; i < n; ++i) {
+    if (graft_testing_brings_cpu(all[i])) return all[i];
+  }
+  return NULL;
+}
+
+static graft_conformance_report test_kernel(const char *kernel, text *out) {
+  const graft_extension *extensions[] = {cpu_extension(), &broken_extension};
+  graft_conformance_options options = {.struct_size = sizeof options,
+                                       .extensions = extensions,
+                                       .n_extensions = 2,
+                                       .op = "broken.*",
+                                       .kernel = kernel,
+                                       .seed = 7,
+                                       .is_quick = true,
+                                       .writer = {.write = append, .user = out}};
+  graft_conformance_report report;
+  graft_error error = {0};
+  *out = (text){.size = 0};
+  assert_non_null(extensions[0]);
+  if (graft_conformance_run(&options, &error, &report) != GRAFT_OK) fail_msg("%s", error.message);
+  return report;
+}
+
+static void right_kernel_passes(void **state) {
+  static text out;
+  (void)state;
+  graft_conformance_report report = test_kernel("double_f32_right", &out);
+  if (report.n_failures != 0) fail_msg("%s", out.bytes);
+  assert_int_equal(report.n_kernels, 1);
+  assert_true(report.n_runs > 20);
+  assert_true(report.n_refused > 0);
+  assert_non_null(strstr(out.bytes, "input is not contiguous"));
+}
+
+typedef struct expectation {
+  const char *kernel;
+  const char *words;  // in the report
+} expectation;
+
+static void broken_kernel_is_found(void **state) {
+  static text out;
+  const expectation *expected = *state;
+  graft_conformance_report report = test_kernel(expected->kernel, &out);
+  if (report.n_failures == 0 || strstr(out.bytes, expected->words) == NULL) {
+    fail_msg("'%s' not in: %s", expected->words, out.bytes);
+  }
+  assert_int_equal(report.n_failed_kernels, 1);
+  assert_non_null(strstr(out.bytes, expected->kernel));
+}
+
+static void kernel_for_other_hardware_is_skipped(void **state) {
+  static text out;
+  (void)state;
+  graft_conformance_report report = test_kernel("double_f32_too_modern", &out);
+  assert_int_equal(report.n_failures, 0);
+  assert_int_equal(report.n_kernels, 0);
+  assert_int_equal(report.n_skipped_kernels, 1);
+  assert_non_null(strstr(out.bytes, "skip double_f32_too_modern"));
+}
+
+static void unknown_name_is_refused(void **state) {
+  const graft_extension *extensions[] = {cpu_extension(), &broken_extension};
+  graft_conformance_options options = {
+      .struct_size = sizeof options, .extensions = extensions, .n_extensions = 2, .op = "no.such.op"};
+  graft_conformance_report report;
+  graft_error error = {0};
+  (void)state;
+  assert_int_equal(graft_conformance_run(&options, &error, &report), GRAFT_E_NOT_FOUND);
+  assert_non_null(strstr(error.message, "no.such.op"));
+}
+
+static void same_seed_gives_same_report(void **state) {
+  static text first, second;
+  (void)state;
+  test_kernel("double_f32_wrong", &first);
+  test_kernel("double_f32_wrong", &second);
+  assert_string_equal(first.bytes, second.bytes);
+  assert_non_null(strstr(first.bytes, "seed 7"));
+}
+
+#define BROKEN(kernel_name, text_expected)                                                \
+  {                                                                                       \
+    "finds double_f32_" kernel_name, broken_kernel_is_found, NULL, NULL, &(expectation) { \
+      .kernel = "double_f32_" kernel_name, .words = text_expected                         \
+    }                                                                                     \
+  }
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(right_kernel_passes),
+      BROKEN("wrong", "output 0 [1, 13]: got"),
+      BROKEN("past_end", "memory beside output 0 of 600 bytes was written at byte 600"),
+      BROKEN("before_start", "memory beside output 0 of 600 bytes was written at byte -4"),
+      BROKEN("into_input", "the read-only input 0 of 600 bytes was written at byte 596"),
+      BROKEN("reads_output", "changes with what outputs, workspace and unused memory held before"),
+      BROKEN("reads_workspace", "changes with what outputs, workspace and unused memory held before"),
+      BROKEN("by_threads", "changes with 5 threads instead of 2"),
+      BROKEN("forgets_end", "got NaN"),
+      BROKEN("from_margin", "changes with what outputs, workspace and unused memory held before"),
+      BROKEN("sulks", "changes with a cancelled run before it"),
+      BROKEN("any_layout", "input 0 transposed"),
+      BROKEN("not_in_place", "in place of input 0"),
+      BROKEN("packs_partly", "depends on what was there before"),
+      BROKEN("prepare_fails", "prepare gives up"),
+      BROKEN("idle", "no case exercises it"),
+      cmocka_unit_test(kernel_for_other_hardware_is_skipped),
+      cmocka_unit_test(unknown_name_is_refused),
+      cmocka_unit_test(same_seed_gives_same_report),
+  };
+  return cmocka_run_group_tests_name("conformance harness", tests, NULL, NULL);
+}
