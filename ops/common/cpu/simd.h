@@ -41,6 +41,12 @@ static inline void vec_store(float *p, vec v) {
   memcpy(p, &v, sizeof v);
 }
 
+static inline float vec_load_one(const float *p) {
+  float value;
+  memcpy(&value, p, sizeof value);
+  return value;
+}
+
 #if defined(__AVX2__) && !defined(__AVX512F__)
 // All bits set in the first |n| lanes.
 static inline __m256i vec_first_lanes(int64_t n) {
@@ -126,24 +132,49 @@ static inline vec vec_with_sign(vec magnitude, vec sign) {
   return (vec)((vec_u32)magnitude | ((vec_u32)sign & 0x80000000u));
 }
 
+#if defined(__SSE2__)
+static inline __m128 vec_fold_sum(vec v) {
+#if defined(__AVX512F__)
+  const __m256 half = _mm256_add_ps(_mm512_castps512_ps256((__m512)v), _mm512_extractf32x8_ps((__m512)v, 1));
+  return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+#elif defined(__AVX2__)
+  return _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+#else
+  return (__m128)v;
+#endif
+}
+
+static inline __m128 vec_fold_max(vec v) {
+#if defined(__AVX512F__)
+  const __m256 half = _mm256_max_ps(_mm512_castps512_ps256((__m512)v), _mm512_extractf32x8_ps((__m512)v, 1));
+  return _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+#elif defined(__AVX2__)
+  return _mm_max_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+#else
+  return (__m128)v;
+#endif
+}
+#endif
+
 // Sum of all lanes, by halves.
 static inline float vec_reduce_sum(vec v) {
-  float lanes[LANES];
-  vec_store(lanes, v);
-  for (int32_t half = LANES / 2; half > 0; half /= 2) {
-    for (int32_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
-  }
-  return lanes[0];
+#if defined(__SSE2__)
+  const __m128 four = vec_fold_sum(v), two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+#else
+  return (v[0] + v[2]) + (v[1] + v[3]);
+#endif
 }
 
 // Largest lane; unspecified where lanes are NaN.
 static inline float vec_reduce_max(vec v) {
-  float lanes[LANES];
-  vec_store(lanes, v);
-  for (int32_t half = LANES / 2; half > 0; half /= 2) {
-    for (int32_t i = 0; i < half; ++i) lanes[i] = lanes[i] > lanes[i + half] ? lanes[i] : lanes[i + half];
-  }
-  return lanes[0];
+#if defined(__SSE2__)
+  const __m128 four = vec_fold_max(v), two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+#else
+  const float even = v[0] > v[2] ? v[0] : v[2], odd = v[1] > v[3] ? v[1] : v[3];
+  return even > odd ? even : odd;
+#endif
 }
 
 // Bits of bf16 and f16 numbers, widened to 32 bits, from and to floats. Narrowing rounds to nearest, ties to even;
