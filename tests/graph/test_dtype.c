@@ -112,7 +112,7 @@ static void conversion_rounds_to_nearest_even(void **state) {
       double half = ((double)decode(f, pattern) + (double)decode(f, pattern + 1)) / 2;
       assert_int_equal(store(f, half), pattern + pattern % 2);
       assert_int_equal(store(f, nextafter(half, 0)), pattern);
-      assert_int_equal(store(f, nextafter(half, INFINITY)), pattern + 1);
+      assert_int_equal(store(f, nextafter(half, (double)INFINITY)), pattern + 1);
     }
   }
 }
@@ -134,7 +134,7 @@ static void overflow_saturates_and_infinity_stays(void **state) {
   float f32;
   graft_dtype_store(GRAFT_F32, &f32, -1e300);
   assert_true(f32 == -3.4028235e38f);
-  graft_dtype_store(GRAFT_F32, &f32, INFINITY);
+  graft_dtype_store(GRAFT_F32, &f32, (double)INFINITY);
   assert_true(isinf(f32));
 }
 
