@@ -143,7 +143,7 @@ static graft_status index_names(graft_safetensors_header *header, const char *pa
     status = graft_name_table_add(&header->names, name, strlen(name), (uint32_t)i);
   }
   if (status == GRAFT_OK) return GRAFT_OK;
-  return GRAFT_FAIL(error, status, "%s: cannot index %zu tensor names", graft_excerpt_path(path).text,
+  return GRAFT_FAIL(error, status, "%s: out of memory for %zu tensor names", graft_excerpt_path(path).text,
                     header->n_tensors);
 }
 
