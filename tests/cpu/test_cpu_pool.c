@@ -1,0 +1,167 @@
+// The thread pool: every item once, on workers that exist, whatever the number of threads; stopping and failing.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "backends/cpu/pool.h"
+
+enum { MAX_ITEMS = 5000 };
+
+typedef struct counts {
+  atomic_int items[MAX_ITEMS];
+  atomic_int n_run;
+  int32_t n_threads;
+  int32_t stop_at;  // this many items are run, then the caller asks to stop
+} counts;
+
+static void count_item(const void *args, int64_t item, const graft_cpu_worker *worker) {
+  counts *c = *(counts *const *)args;
+  if (worker->index < 0 || worker->index >= c->n_threads) graft_cpu_fail(worker, GRAFT_E_DEVICE, "no such worker");
+  ++c->items[item];
+  ++c->n_run;
+}
+
+static void fail_item(const void *args, int64_t item, const graft_cpu_worker *worker) {
+  count_item(args, item, worker);
+  if (item % 7 == 3) graft_cpu_fail(worker, GRAFT_E_INVALID, "item %d is bad", (int)item);
+}
+
+static bool stop_after_some(void *user) {
+  counts *c = user;
+  return c->n_run >= c->stop_at;
+}
+
+static graft_cpu_pool *make_pool(int32_t n_threads) {
+  graft_cpu_pool *pool = NULL;
+  assert_int_equal(graft_cpu_pool_create(n_threads, 2, NULL, &pool), GRAFT_OK);
+  return pool;
+}
+
+static graft_cpu_task task_of(counts *const *c, int64_t n_items,
+                              void (*run)(const void *, int64_t, const graft_cpu_worker *)) {
+  return (graft_cpu_task){.run = run, .args = c, .args_bytes = sizeof *c, .n_items = n_items};
+}
+
+static graft_status run_once(graft_cpu_pool *pool, const graft_cpu_task *task, const graft_run_control *control,
+                             graft_error *error) {
+  graft_cpu_run run;
+  graft_cpu_run_init(&run, control);
+  graft_cpu_pool_run(pool, task, &run);
+  graft_status status = graft_cpu_run_result(&run, error);
+  graft_cpu_run_release(&run);
+  return status;
+}
+
+static void every_item_runs_once(void **state) {
+  (void)state;
+  const int64_t sizes[] = {0, 1, 2, 3, 31, 64, 65, 1000, MAX_ITEMS};
+  for (int32_t n_threads = 1; n_threads <= 7; ++n_threads) {
+    graft_cpu_pool *pool = make_pool(n_threads);
+    for (size_t s = 0; s < 20 * sizeof sizes / sizeof sizes[0]; ++s) {
+      int64_t n = sizes[s % (sizeof sizes / sizeof sizes[0])];
+      counts *c = calloc(1, sizeof *c);
+      c->n_threads = n_threads;
+      graft_cpu_task task = task_of(&c, n, count_item);
+      assert_int_equal(run_once(pool, &task, NULL, NULL), GRAFT_OK);
+      for (int64_t i = 0; i < MAX_ITEMS; ++i) assert_int_equal(c->items[i], i < n);
+      free(c);
+    }
+    graft_cpu_pool_destroy(pool);
+  }
+}
+
+static void SC7_stopping_skips_the_rest_and_the_pool_runs_again(void **state) {
+  (void)state;
+  for (int32_t n_threads = 1; n_threads <= 5; n_threads += 2) {
+    graft_cpu_pool *pool = make_pool(n_threads);
+    counts *c = calloc(1, sizeof *c);
+    c->n_threads = n_threads;
+    c->stop_at = 100;
+    graft_cpu_task task = task_of(&c, MAX_ITEMS, count_item);
+    const graft_run_control control = {.abort = stop_after_some, .abort_user = c};
+    graft_error error = {0};
+    assert_int_equal(run_once(pool, &task, &control, &error), GRAFT_E_CANCELLED);
+    assert_string_equal(error.message, "the run was cancelled");
+    assert_in_range(c->n_run, 100, 100 + n_threads);
+    assert_int_equal(run_once(pool, &task, NULL, NULL), GRAFT_OK);
+    assert_in_range(c->n_run, 100 + MAX_ITEMS, 100 + n_threads + MAX_ITEMS);
+    free(c);
+    graft_cpu_pool_destroy(pool);
+  }
+}
+
+static void the_first_failure_is_kept(void **state) {
+  (void)state;
+  for (int32_t n_threads = 1; n_threads <= 3; n_threads += 2) {
+    graft_cpu_pool *pool = make_pool(n_threads);
+    counts *c = calloc(1, sizeof *c);
+    c->n_threads = n_threads;
+    graft_cpu_task task = task_of(&c, MAX_ITEMS, fail_item);
+    graft_error error = {0};
+    assert_int_equal(run_once(pool, &task, NULL, &error), GRAFT_E_INVALID);
+    assert_non_null(strstr(error.message, "is bad"));
+    if (n_threads == 1) assert_string_equal(error.message, "item 3 is bad");
+    assert_true(c->n_run < MAX_ITEMS);
+    free(c);
+    graft_cpu_pool_destroy(pool);
+  }
+}
+
+static void too_many_threads_are_a_status(void **state) {
+  (void)state;
+  graft_cpu_pool *pool = NULL;
+  // A pool that starts is destroyed again: how many threads a system grants is its own business.
+  graft_status status = graft_cpu_pool_create(1024, 2, NULL, &pool);
+  assert_true(status == GRAFT_OK || status == GRAFT_E_DEVICE);
+  graft_cpu_pool_destroy(pool);
+}
+
+static void do_nothing(const void *args, int64_t item, const graft_cpu_worker *worker) {
+  (void)args;
+  (void)item;
+  (void)worker;
+}
+
+static double microseconds_per_task(graft_cpu_pool *pool, int64_t n_items) {
+  enum { N = 20000 };
+  const graft_cpu_task task = {.run = do_nothing, .n_items = n_items};
+  graft_cpu_run run;
+  graft_cpu_run_init(&run, NULL);
+  struct timespec begin, end;
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  for (int i = 0; i < N; ++i) graft_cpu_pool_run(pool, &task, &run);
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  graft_cpu_run_release(&run);
+  return ((double)(end.tv_sec - begin.tv_sec) * 1e6 + (double)(end.tv_nsec - begin.tv_nsec) * 1e-3) / N;
+}
+
+// Prints figures; only a lost wake-up (which would hang) or absurd overhead fails.
+static void empty_tasks_cost_little(void **state) {
+  (void)state;
+  for (int32_t n_threads = 1; n_threads <= 2; ++n_threads) {
+    graft_cpu_pool *pool = make_pool(n_threads);
+    double one = microseconds_per_task(pool, 1), many = microseconds_per_task(pool, 2 * n_threads);
+    printf("%d thread(s): %.3f us per task of one item, %.3f us of %d\n", (int)n_threads, one, many,
+           2 * (int)n_threads);
+    assert_true(one < 100);
+    graft_cpu_pool_destroy(pool);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_item_runs_once),
+      cmocka_unit_test(SC7_stopping_skips_the_rest_and_the_pool_runs_again),
+      cmocka_unit_test(the_first_failure_is_kept),
+      cmocka_unit_test(too_many_threads_are_a_status),
+      cmocka_unit_test(empty_tasks_cost_little),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
