@@ -1,5 +1,5 @@
 // context.h — a context owns the registry, the open devices, the configuration and the last error. One thread at a time
-// uses a context and what was made with it; several contexts are independent.
+// registers, opens and builds with a context; several contexts are independent.
 //
 //   graft_context_options options = {.struct_size = sizeof options};
 //   graft_context *context;

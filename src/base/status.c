@@ -1,8 +1,8 @@
 #include "graft/status.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
+
+#include "src/base/text.h"
 
 const char *graft_status_name(graft_status status) {
   switch (status) {
@@ -22,25 +22,14 @@ const char *graft_status_name(graft_status status) {
   return "unknown status";
 }
 
-// Cuts |text| back to the start of an unfinished UTF-8 sequence, so that a message never ends in half a character.
-static void trim_partial_character(char *text) {
-  size_t n = strlen(text), i = n;
-  while (i > 0 && ((unsigned char)text[i - 1] & 0xC0) == 0x80) --i;
-  if (i == 0) return;
-  unsigned char lead = (unsigned char)text[i - 1];
-  size_t expected = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
-  if (n - (i - 1) < expected) text[i - 1] = '\0';
-}
-
 graft_status graft_error_set(graft_error *error, graft_status status, const char *file, int line, const char *format,
                              ...) {
   if (error == NULL) return status;
   *error = (graft_error){.status = status, .file = file, .line = line};
   va_list arguments;
   va_start(arguments, format);
-  int n = vsnprintf(error->message, sizeof error->message, format, arguments);
+  graft_text_format(error->message, sizeof error->message, format, arguments);
   va_end(arguments);
-  if (n >= (int)sizeof error->message) trim_partial_character(error->message);
   return status;
 }
 
@@ -49,7 +38,6 @@ void graft_error_note(graft_error *error, const char *format, ...) {
   char *note = error->notes[error->n_notes++];
   va_list arguments;
   va_start(arguments, format);
-  int n = vsnprintf(note, sizeof error->notes[0], format, arguments);
+  graft_text_format(note, sizeof error->notes[0], format, arguments);
   va_end(arguments);
-  if (n >= (int)sizeof error->notes[0]) trim_partial_character(note);
 }

@@ -1,9 +1,9 @@
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/base/array.h"
+#include "src/base/text.h"
 #include "src/base/versioned.h"
 #include "src/graph/builder.h"
 #include "src/run/context_internal.h"
@@ -52,7 +52,7 @@ graft_tensor *graft_graph_fail(graft_graph *graph, graft_status status, const ch
   char message[sizeof graph->error.message];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(message, sizeof message, format, arguments);
+  graft_text_format(message, sizeof message, format, arguments);
   va_end(arguments);
   graft_error error;
   GRAFT_FAIL(&error, status == GRAFT_OK ? GRAFT_E_INVALID : status, "%s", message);
@@ -193,7 +193,7 @@ void graft_graph_scope_push(graft_graph *graph, const char *format, ...) {
   if (length > 0 && length < sizeof graph->scope - 1) graph->scope[length++] = '.';
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(graph->scope + length, sizeof graph->scope - length, format, arguments);
+  graft_text_format(graph->scope + length, sizeof graph->scope - length, format, arguments);
   va_end(arguments);
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "src/base/config.h"
+#include "src/base/text.h"
 #include "src/base/versioned.h"
 #include "src/run/context_internal.h"
 
@@ -123,7 +124,7 @@ void graft_context_log(graft_context *context, graft_log_level level, const char
   char line[1024];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(line, sizeof line, format, arguments);
+  graft_text_format(line, sizeof line, format, arguments);
   va_end(arguments);
   pthread_mutex_lock(&context->log_mutex);
   context->log(context->log_user, level, line);

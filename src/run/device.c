@@ -65,8 +65,10 @@ static graft_status open_device(graft_context *context, const graft_backend_def 
   device->backend = backend;
   device->index = index;
   snprintf(device->name, sizeof device->name, "%s:%u", backend->name, (unsigned)index);
+  context->error = (graft_error){0};
   graft_status status = backend->open(&context->backend_config, index, &context->error, &device->state);
   if (status != GRAFT_OK) {
+    if (context->error.status == GRAFT_OK) GRAFT_FAIL(&context->error, status, "the backend gives no reason");
     graft_error_note(&context->error, "opening device %s", device->name);
     free(device);
     return status;

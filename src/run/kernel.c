@@ -1,13 +1,14 @@
 #include "graft/kernel.h"
 
 #include <stdarg.h>
-#include <stdio.h>
+
+#include "src/base/text.h"
 
 bool graft_refuse(graft_reason *why, const char *format, ...) {
   if (why == NULL) return false;
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(why->text, sizeof why->text, format, arguments);
+  graft_text_format(why->text, sizeof why->text, format, arguments);
   va_end(arguments);
   return false;
 }
