@@ -74,8 +74,8 @@ static graft_status print_step(const graft_plan *plan, uint32_t index, graft_wri
   graft_plan_step(plan, index, &info);
   graft_tensor_desc_format(info.outputs[0], output, sizeof output);
   format_bytes(info.bytes, bytes, sizeof bytes);
-  snprintf(line, sizeof line, "%5u %-28s %-20s %9s %s%s\n", (unsigned)index, info.kernel->name, output, bytes,
-           info.label, info.is_in_place ? " (in place)" : "");
+  snprintf(line, sizeof line, "%4u %-26s %-20s %9s %c %s\n", (unsigned)index, info.kernel->name, output, bytes,
+           info.is_in_place ? '=' : ' ', info.label);
   return write_text(writer, line);
 }
 
@@ -103,7 +103,7 @@ graft_status graft_plan_print(const graft_plan *plan, graft_writer writer) {
   snprintf(line, sizeof line, "%s, %u step%s\n", graft_device_name(plan->device), (unsigned)plan->steps.n,
            plan->steps.n == 1 ? "" : "s");
   GRAFT_TRY(write_text(writer, line));
-  snprintf(line, sizeof line, "%5s %-28s %-20s %9s %s\n", "step", "kernel", "output", "moved", "node");
+  snprintf(line, sizeof line, "%4s %-26s %-20s %9s %s\n", "step", "kernel", "output", "moved", "= in place, node");
   GRAFT_TRY(write_text(writer, line));
   for (uint32_t i = 0; i < plan->steps.n; ++i) GRAFT_TRY(print_step(plan, i, writer));
   return print_memory(plan, writer);
