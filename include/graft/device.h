@@ -13,13 +13,15 @@ typedef enum graft_device_flags {
   GRAFT_DEVICE_HOST_MEMORY = 1u << 0,  // addresses are ordinary host pointers: constants need no upload
 } graft_device_flags;
 
+enum { GRAFT_DEVICE_ALIGNMENT = 64 };  // the least that a device may give its allocations, in bytes
+
 typedef struct graft_device_info {
   uint32_t flags;            // graft_device_flags
   char name[96];             // what a person calls it: "AMD EPYC (2 threads, AVX-512)"
   uint64_t features;         // backend's own bits, matched against graft_kernel_def.requires
   uint64_t memory_bytes;     // total
   uint64_t free_bytes;       // at the time of asking
-  size_t alignment;          // of every allocation, in bytes
+  size_t alignment;          // of every allocation, in bytes; at least GRAFT_DEVICE_ALIGNMENT
   uint64_t allocated_bytes;  // by graft on this device: now …
   uint64_t peak_bytes;       // … and the most so far
 } graft_device_info;

@@ -30,6 +30,7 @@ typedef struct graft_plan_options {
   uint32_t flags;  // graft_plan_flags
   graft_device *device;
   // Chooses among the kernels that support a node: the one so named is taken first wherever it can run. NULL: none.
+  // GRAFT_E_NOT_FOUND when no kernel has that name.
   const char *force_kernel;
 } graft_plan_options;
 
@@ -43,7 +44,8 @@ GRAFT_API void graft_plan_destroy(graft_plan *plan);
 
 // Copies a value into graph input |index| (graft_graph_input_at) or out of graph output |index|. |bytes| is exactly the
 // size of the contiguous tensor. Inputs keep their value over runs. An output is valid after a completed run.
-// Errors: GRAFT_E_INVALID (index, size, a plan that was only measured, no completed run), GRAFT_E_DEVICE.
+// Errors: GRAFT_E_INVALID (index, size, a plan that was only measured, no completed run), GRAFT_E_DEVICE, and when
+// reading GRAFT_E_NO_MEMORY.
 GRAFT_API GRAFT_NODISCARD graft_status graft_plan_write(graft_plan *plan, uint32_t input, const void *source,
                                                         size_t bytes);
 GRAFT_API GRAFT_NODISCARD graft_status graft_plan_read(graft_plan *plan, uint32_t output, void *target, size_t bytes);
@@ -54,8 +56,11 @@ GRAFT_API GRAFT_NODISCARD graft_status graft_plan_find_input(const graft_plan *p
 GRAFT_API GRAFT_NODISCARD graft_status graft_plan_find_output(const graft_plan *plan, const char *name,
                                                               uint32_t *out_index);
 
-// Runs every step and waits. |control| may be NULL. Allocates nothing.
-// Errors: GRAFT_E_CANCELLED (the plan can be run again), GRAFT_E_DEVICE, what a reference reports.
+// Runs every step and waits. |control| may be NULL. Allocates nothing. Plans of one context may be run by several
+// threads at a time, and take turns where they share a device; each plan is used by one thread at a time.
+// Errors: GRAFT_E_CANCELLED (the plan can be run again), GRAFT_E_INVALID (an input that is needed was never written, a
+// plan that was only measured), GRAFT_E_BUSY (called from within a run of the same device), GRAFT_E_DEVICE, what
+// kernels and references report.
 GRAFT_API GRAFT_NODISCARD graft_status graft_plan_run(graft_plan *plan, const graft_run_control *control);
 
 // Bytes, as they are (or for a measured plan, would be) allocated on the device.
@@ -80,8 +85,8 @@ typedef struct graft_step_info {
   uint32_t n_inputs, n_outputs;
   const graft_tensor_desc *const *inputs;
   const graft_tensor_desc *const *outputs;
-  double flops;        // floating-point operations
-  double bytes;        // read and written once each
+  double flops;  // floating-point operations
+  double bytes;  // read and written once each
   size_t workspace_bytes, packed_bytes;
   bool is_in_place;
   const char *rejections;  // one line per kernel asked before the chosen one: "name: reason"; "" when there is none
