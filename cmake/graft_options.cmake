@@ -3,6 +3,7 @@
 option(GRAFT_BUILD_GENERATOR "Build formats, diffusion and the graft program (needs libpng, jansson, pcre2, utf8proc)" ON)
 option(GRAFT_BUILD_TESTS "Build the tests (needs cmocka)" ${PROJECT_IS_TOP_LEVEL})
 option(GRAFT_WERROR "Treat warnings as errors (the presets for developers do)" OFF)
+option(GRAFT_VERIFY "Check the planner's work after every pass, as builds without NDEBUG do" OFF)
 set(GRAFT_SANITIZE "" CACHE STRING "Sanitizers to build with, for example address,undefined or thread")
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
@@ -25,6 +26,11 @@ target_compile_options(graft_flags INTERFACE
   -Wwrite-strings -Wformat=2 -Wdouble-promotion
   # Products and sums are fused only where a kernel says so, never by the compiler's mood: results must not depend on it.
   -ffp-contract=off)
+# Places in error records are given from the project's root.
+target_compile_options(graft_flags INTERFACE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
+if(GRAFT_VERIFY)
+  target_compile_definitions(graft_flags INTERFACE GRAFT_VERIFY)
+endif()
 if(GRAFT_WERROR)
   target_compile_options(graft_flags INTERFACE -Werror)
 endif()

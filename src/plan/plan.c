@@ -59,7 +59,7 @@ static graft_status finish_report(graft_plan *plan) {
 }
 
 static bool is_verifying(const graft_plan *plan) {
-#ifdef NDEBUG
+#if defined(NDEBUG) && !defined(GRAFT_VERIFY)
   return (plan->flags & GRAFT_PLAN_VERIFY) != 0;
 #else
   (void)plan;
