@@ -5,7 +5,6 @@
 #endif
 
 #include "backends/cpu/device.h"
-#include "src/base/checked.h"
 
 static const size_t huge_page = (size_t)2 << 20;
 
@@ -19,13 +18,13 @@ graft_status graft_cpu_allocate(void *state, size_t bytes, graft_error *error, v
   // Large blocks begin at huge pages: fewer address translations for weights and activations.
   bool is_large = bytes >= 2 * huge_page;
   size_t alignment = is_large ? huge_page : GRAFT_DEVICE_ALIGNMENT;
-  size_t rounded;
   void *memory = NULL;
-  if (graft_checked_align(bytes, GRAFT_DEVICE_ALIGNMENT, &rounded)) memory = aligned_alloc(alignment, rounded);
+  // More than PTRDIFF_MAX is never granted, and some allocators stop the process when they are asked.
+  if (bytes > PTRDIFF_MAX || posix_memalign(&memory, alignment, bytes) != 0) memory = NULL;
   if (memory == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for %zu bytes on the CPU", bytes);
 #if defined(__linux__)
   // Advice only: where the system knows no huge pages, nothing is lost. The last part page is left alone.
-  if (is_large) (void)madvise(memory, rounded & ~(huge_page - 1), MADV_HUGEPAGE);
+  if (is_large) (void)madvise(memory, bytes & ~(huge_page - 1), MADV_HUGEPAGE);
 #endif
   count_allocation(state, bytes);
   *out_memory = memory;

@@ -94,7 +94,7 @@ static void memory_is_aligned_and_counted(void **state) {
   assert_int_equal(info.peak_bytes, sum);
   graft_error error = {0};
   assert_int_equal(backend->allocate(own, SIZE_MAX - 3, &error, &memory[0]), GRAFT_E_NO_MEMORY);
-  assert_int_equal(backend->allocate(own, SIZE_MAX / 2, &error, &memory[0]), GRAFT_E_NO_MEMORY);
+  assert_int_equal(backend->allocate(own, SIZE_MAX / 2 + 1, &error, &memory[0]), GRAFT_E_NO_MEMORY);
   graft_context_destroy(context);
 }
 

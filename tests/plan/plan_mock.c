@@ -185,7 +185,7 @@ static void spoil(const void *args, int64_t item, const graft_cpu_worker *worker
   (void)item;
   (void)worker;
   const element_task *task = args;
-  memset(task->y, 0xff, (size_t)(task->out.shape[0] * task->out.shape[1]) * sizeof(float));
+  if (task->y != NULL) memset(task->y, 0xff, (size_t)(task->out.shape[0] * task->out.shape[1]) * sizeof(float));
 }
 
 static graft_status prepare_mix(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
