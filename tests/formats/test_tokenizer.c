@@ -14,9 +14,9 @@
 static const char model_folder[] = GRAFT_TEST_MODELS "/emoji-zimage/tokenizer";
 static const char golden_folder[] = GRAFT_TEST_GOLDEN "/emoji-zimage";
 
-static json_t *load_json(const char *name) {
+static json_t *load_json(const char *folder, const char *name) {
   char path[512];
-  snprintf(path, sizeof path, "%s/%s", golden_folder, name);
+  snprintf(path, sizeof path, "%s/%s", folder, name);
   json_t *root = json_load_file(path, JSON_ALLOW_NUL, NULL);
   assert_non_null(root);
   return root;
@@ -51,15 +51,21 @@ static void check_text(const graft_tokenizer *tokenizer, const char *text, const
   graft_token_ids_release(&ids);
 }
 
-static void check_golden(const graft_tokenizer *tokenizer) {
-  json_t *cases = load_json("tokenizer_cases.json"), *item;
+static void check_cases(const graft_tokenizer *tokenizer, const char *folder, const char *name, size_t least) {
+  json_t *cases = load_json(folder, name), *item;
   size_t i;
-  assert_true(json_array_size(cases) >= 236);
+  assert_true(json_array_size(cases) >= least);
   json_array_foreach(cases, i, item) {
     const json_t *text = json_object_get(item, "text");
     check_ids(tokenizer, json_string_value(text), json_string_length(text), json_object_get(item, "ids"));
   }
   json_decref(cases);
+}
+
+// prompt_cases.json: ids that the `tokenizers` library (0.23) gives with the model's tokenizer.json.
+static void check_golden(const graft_tokenizer *tokenizer) {
+  check_cases(tokenizer, golden_folder, "tokenizer_cases.json", 236);
+  check_cases(tokenizer, GRAFT_TEST_FORMATS, "prompt_cases.json", 27);
 }
 
 static void reference_ids(void **state) {
@@ -113,7 +119,7 @@ static void reference_prompts(void **state) {
   graft_error error = {0};
   assert_ok(graft_chat_template_check(model_folder, &error), &error);
   graft_tokenizer *tokenizer = open_tokenizer(model_folder);
-  json_t *root = load_json("cases.json"), *item;
+  json_t *root = load_json(golden_folder, "cases.json"), *item;
   size_t i;
   assert_true(json_array_size(json_object_get(root, "cases")) >= 3);
   json_array_foreach(json_object_get(root, "cases"), i, item) {

@@ -24,11 +24,12 @@ temp_folder temp_folder_create(void) {
 
 static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *walk) {
   (void)info;
+  (void)kind;
   (void)walk;
-  if (kind == FTW_DP) (void)chmod(path, 0700);
   return remove(path);
 }
 
+// The contents of a read-only folder cannot be removed.
 static int make_writable(const char *path, const struct stat *info, int kind, struct FTW *walk) {
   (void)info;
   (void)walk;
