@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ops/binary/binary.h"
+#include "ops/copy/copy.h"
 #include "ops/group_norm/group_norm.h"
 #include "ops/scaled_dot_product_attention/scaled_dot_product_attention.h"
 #include "ops/unary/unary.h"
@@ -74,7 +75,7 @@ static graft_tensor *attention(builder *b, graft_tensor *x, int64_t n) {
   h = graft_model_linear_bias(b->model, h, "to_out.0", (graft_model_size){n, n});
   h = graft_reshape(g, h, 4, (int64_t[]){b->batch, b->height, b->width, n});
   graft_model_pop(b->model);
-  return graft_add(g, x, graft_permute(g, h, (int32_t[]){0, 3, 1, 2}));
+  return graft_add(g, x, graft_contiguous(g, graft_permute(g, h, (int32_t[]){0, 3, 1, 2})));
 }
 
 static graft_tensor *middle(builder *b, graft_tensor *x, int64_t n) {
