@@ -1,10 +1,10 @@
 // When a result may take over the bytes of an input.
 #include "src/plan/plan_internal.h"
 
-// Whether |tensor| shows its whole storage from the first byte on, in the layout of |output|.
+// Whether |tensor| shows its whole storage (and so begins where it begins), in the layout of |output|.
 static bool covers(const graft_tensor *tensor, const graft_tensor *output) {
   const graft_tensor *root = graft_plan_root(tensor);
-  return (tensor == root || tensor->view_offset == 0) && graft_tensor_desc_same_layout(&tensor->desc, &output->desc) &&
+  return graft_tensor_desc_same_layout(&tensor->desc, &output->desc) &&
          graft_tensor_desc_bytes(&tensor->desc) == graft_tensor_desc_bytes(&root->desc);
 }
 

@@ -4,6 +4,17 @@
 #include <string.h>
 
 #include "src/plan/plan_internal.h"
+#include "src/run/context_internal.h"
+
+// Keeps |error| as the context's last one. Another plan may fail in another thread at the same moment, so the record is
+// written under the lock of what the context tells the outside.
+static graft_status report(const graft_plan *plan, graft_status status, const graft_error *error) {
+  if (status == GRAFT_OK) return GRAFT_OK;
+  pthread_mutex_lock(&plan->context->log_mutex);
+  *plan->error = *error;
+  pthread_mutex_unlock(&plan->context->log_mutex);
+  return status;
+}
 
 static graft_status check_runnable(const graft_plan *plan, graft_error *error) {
   if (plan->recording != NULL) return GRAFT_OK;
@@ -24,8 +35,8 @@ static graft_status check_size(const graft_tensor *tensor, const char *what, con
                     graft_tensor_desc_format(&tensor->desc, text, sizeof text), value_bytes(tensor), bytes);
 }
 
-graft_status graft_plan_write(graft_plan *plan, uint32_t input, const void *source, size_t bytes) {
-  graft_error *error = plan->error;
+static graft_status write_input(graft_plan *plan, uint32_t input, const void *source, size_t bytes,
+                                graft_error *error) {
   if (input >= plan->n_inputs) {
     return GRAFT_FAIL(error, GRAFT_E_INVALID, "there is no input %u; the plan has %u", (unsigned)input,
                       (unsigned)plan->n_inputs);
@@ -40,6 +51,11 @@ graft_status graft_plan_write(graft_plan *plan, uint32_t input, const void *sour
   if (!plan->is_written[input]) --plan->n_unwritten;
   plan->is_written[input] = true;
   return GRAFT_OK;
+}
+
+graft_status graft_plan_write(graft_plan *plan, uint32_t input, const void *source, size_t bytes) {
+  graft_error error = {0};
+  return report(plan, write_input(plan, input, source, bytes, &error), &error);
 }
 
 // Copies the elements of |desc|, which lie at |source| with any strides, densely to |target|.
@@ -80,8 +96,7 @@ static graft_status read_device(graft_plan *plan, const graft_tensor *tensor, vo
   return status;
 }
 
-graft_status graft_plan_read(graft_plan *plan, uint32_t output, void *target, size_t bytes) {
-  graft_error *error = plan->error;
+static graft_status read_output(graft_plan *plan, uint32_t output, void *target, size_t bytes, graft_error *error) {
   if (output >= plan->n_outputs) {
     return GRAFT_FAIL(error, GRAFT_E_INVALID, "there is no output %u; the plan has %u", (unsigned)output,
                       (unsigned)plan->n_outputs);
@@ -101,13 +116,19 @@ graft_status graft_plan_read(graft_plan *plan, uint32_t output, void *target, si
   return GRAFT_OK;
 }
 
+graft_status graft_plan_read(graft_plan *plan, uint32_t output, void *target, size_t bytes) {
+  graft_error error = {0};
+  return report(plan, read_output(plan, output, target, bytes, &error), &error);
+}
+
 graft_status graft_plan_find_input(const graft_plan *plan, const char *name, uint32_t *out_index) {
   for (uint32_t i = 0; i < plan->n_inputs; ++i) {
     if (strcmp(plan->inputs[i]->name, name) != 0) continue;
     *out_index = i;
     return GRAFT_OK;
   }
-  return GRAFT_FAIL(plan->error, GRAFT_E_NOT_FOUND, "the graph has no input \"%s\"", name);
+  graft_error error = {0};
+  return report(plan, GRAFT_FAIL(&error, GRAFT_E_NOT_FOUND, "the graph has no input \"%s\"", name), &error);
 }
 
 graft_status graft_plan_find_output(const graft_plan *plan, const char *name, uint32_t *out_index) {
@@ -116,7 +137,8 @@ graft_status graft_plan_find_output(const graft_plan *plan, const char *name, ui
     *out_index = i;
     return GRAFT_OK;
   }
-  return GRAFT_FAIL(plan->error, GRAFT_E_NOT_FOUND, "the graph has no output \"%s\"", name);
+  graft_error error = {0};
+  return report(plan, GRAFT_FAIL(&error, GRAFT_E_NOT_FOUND, "the graph has no output \"%s\"", name), &error);
 }
 
 static graft_status check_written(const graft_plan *plan, graft_error *error) {
@@ -151,7 +173,5 @@ graft_status graft_plan_run(graft_plan *plan, const graft_run_control *control) 
     if (control != NULL && control->out_step != NULL) *control->out_step = stopped_at;
     if (status != GRAFT_OK) name_failing_step(plan, stopped_at, &error);
   }
-  // Written only on failure: plans of a context may run in several threads.
-  if (status != GRAFT_OK) *plan->error = error;
-  return status;
+  return report(plan, status, &error);
 }

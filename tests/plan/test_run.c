@@ -235,22 +235,42 @@ static void *run_many(void *user) {
   return NULL;
 }
 
-static void SC3_plans_of_one_device_take_turns(void **state) {
-  fixture *f = *state;
-  graft_graph_output(f->graph, busy_graph(f->graph), "y");
+static void run_two(fixture *f, void *(*thread_main)(void *plan)) {
   graft_plan *plans[2];
   pthread_t threads[2];
   for (int i = 0; i < 2; ++i) {
     plans[i] = plan_make(f->graph, f->device, 0);
     write_ramp(plans[i]);
   }
-  for (int i = 0; i < 2; ++i) assert_int_equal(pthread_create(&threads[i], NULL, run_many, plans[i]), 0);
+  for (int i = 0; i < 2; ++i) assert_int_equal(pthread_create(&threads[i], NULL, thread_main, plans[i]), 0);
   for (int i = 0; i < 2; ++i) {
     void *failed;
     pthread_join(threads[i], &failed);
     assert_null(failed);
     graft_plan_destroy(plans[i]);
   }
+}
+
+static void SC3_plans_of_one_device_take_turns(void **state) {
+  fixture *f = *state;
+  graft_graph_output(f->graph, busy_graph(f->graph), "y");
+  run_two(f, run_many);
+}
+
+static void *run_cancelled(void *user) {
+  static atomic_bool is_cancelled = true;
+  const graft_run_control control = {.abort = is_set, .abort_user = &is_cancelled};
+  for (int i = 0; i < 100; ++i) {
+    if (graft_plan_run(user, &control) != GRAFT_E_CANCELLED) return user;
+  }
+  return NULL;
+}
+
+static void SC7_two_plans_cancelled_at_once(void **state) {
+  fixture *f = *state;
+  graft_graph_output(f->graph, busy_graph(f->graph), "y");
+  run_two(f, run_cancelled);
+  assert_string_equal(graft_context_error(f->context)->message, "the run was cancelled");
 }
 
 // ---- allocations that fail ----
@@ -307,6 +327,7 @@ int main(void) {
       TEST(a_reference_that_fails_says_why),
       TEST(FU5_steps_are_observed_in_order),
       TEST(SC3_plans_of_one_device_take_turns),
+      TEST(SC7_two_plans_cancelled_at_once),
       TEST(every_failing_allocation_is_a_status),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
