@@ -36,14 +36,18 @@ static inline vec silu(vec x, const parameters *p) {
 
 static inline vec gelu(vec x, const parameters *p) {
   (void)p;
-  const vec half = 0.5f * x;
-  return vec_madd(half, vec_erf(x * 0x1.6a09e6p-1f), half);
+  return x * vec_normal_share(x);
 }
 
-// (1 + tanh(u))/2 is sigmoid(2u); here 2u = x·(2√(2/π) + 2√(2/π)·0.044715·x²).
+// (1 + tanh(u))/2 is sigmoid(2u); here 2u = x·(2√(2/π) + 2√(2/π)·0.044715·x²), in double because a small result is as
+// wrong in its last digits as a large exponent is.
 static inline vec gelu_tanh(vec x, const parameters *p) {
   (void)p;
-  return x * vec_sigmoid(x * vec_madd(x * x, vec_all(0.071354814f), vec_all(1.5957691f)));
+  const vec_f64 wide = __builtin_convertvector(x, vec_f64);
+  const vec_f64 doubled = wide * (1.5957691216057308 + 0.0713548162726009 * (wide * wide));
+  vec rest;
+  const vec exponent = vec_split(&doubled, &rest);
+  return x * vec_sigmoid_with(exponent, rest, true);
 }
 
 static inline vec hyperbolic_tangent(vec x, const parameters *p) {

@@ -6,6 +6,7 @@
 #define BETWEEN(type, lowest, highest, ...) \
   { TENSOR_LIKE(type, __VA_ARGS__), .fill = GRAFT_FILL_UNIFORM, .low = (lowest), .high = (highest) }
 
+// Ranges end where results would become subnormal, which have no digits to compare.
 const graft_op_case graft_unary_cases[GRAFT_UNARY_N_CASES] = {
     {.name = "scalar", .n_inputs = 1, .inputs = {{.dtype = GRAFT_F32}}},
     {.name = "one", .n_inputs = 1, .inputs = {TENSOR(F32, 1)}},
@@ -14,7 +15,7 @@ const graft_op_case graft_unary_cases[GRAFT_UNARY_N_CASES] = {
     {.name = "size_1_dimensions", .n_inputs = 1, .inputs = {TENSOR(F32, 1, 132, 1, 3, 1)}},
     {.name = "several_items", .n_inputs = 1, .inputs = {TENSOR(F32, 3, 16387)}},
     {.name = "empty", .n_inputs = 1, .inputs = {TENSOR(F32, 4, 0, 3)}},
-    {.name = "wide_range", .n_inputs = 1, .inputs = {BETWEEN(F32, -110, 110, 1021)}},
+    {.name = "wide_range", .n_inputs = 1, .inputs = {BETWEEN(F32, -85, 85, 1021)}},
     {.name = "bf16", .n_inputs = 1, .inputs = {TENSOR(BF16, 7, 133)}},
     {.name = "f16", .n_inputs = 1, .inputs = {TENSOR(F16, 7, 1031)}},
     {.name = "feed_forward_demo", .n_inputs = 1, .inputs = {TENSOR(F32, 1, 288, 1024)}, .flags = GRAFT_CASE_BENCH},
@@ -27,8 +28,8 @@ static const graft_gelu_attrs approximate = {.tanh_approximation = true};
 const graft_op_case graft_gelu_cases[GRAFT_GELU_N_CASES] = {
     {.name = "odd", .attrs = &exact, .n_inputs = 1, .inputs = {TENSOR(F32, 5, 31)}},
     {.name = "odd_tanh", .attrs = &approximate, .n_inputs = 1, .inputs = {TENSOR(F32, 5, 31)}},
-    {.name = "wide_range", .attrs = &exact, .n_inputs = 1, .inputs = {BETWEEN(F32, -20, 20, 1021)}},
-    {.name = "wide_range_tanh", .attrs = &approximate, .n_inputs = 1, .inputs = {BETWEEN(F32, -20, 20, 1021)}},
+    {.name = "wide_range", .attrs = &exact, .n_inputs = 1, .inputs = {BETWEEN(F32, -12, 12, 1021)}},
+    {.name = "wide_range_tanh", .attrs = &approximate, .n_inputs = 1, .inputs = {BETWEEN(F32, -9, 9, 1021)}},
     {.name = "size_1_dimensions", .attrs = &exact, .n_inputs = 1, .inputs = {TENSOR(F32, 1, 7, 1)}},
     {.name = "empty", .attrs = &exact, .n_inputs = 1, .inputs = {TENSOR(F32, 0)}},
     {.name = "bf16_tanh", .attrs = &approximate, .n_inputs = 1, .inputs = {TENSOR(BF16, 3, 67)}},

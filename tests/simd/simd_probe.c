@@ -23,6 +23,10 @@ static void probe_erf(const float *x, float *y, int64_t n) {
   apply(vec_erf, x, y, n);
 }
 
+static void probe_normal_share(const float *x, float *y, int64_t n) {
+  apply(vec_normal_share, x, y, n);
+}
+
 static void probe_widen(const void *x, graft_dtype_code type, float *y, int64_t n) {
   const uint16_t *source = x;
   int64_t i = 0;
@@ -59,6 +63,7 @@ const simd_probe GRAFT_TARGETED(simd_probe) = {
     .sigmoid = probe_sigmoid,
     .tanh = probe_tanh,
     .erf = probe_erf,
+    .normal_share = probe_normal_share,
     .widen = probe_widen,
     .narrow = probe_narrow,
     .sum = probe_sum,

@@ -12,6 +12,7 @@ typedef struct simd_probe {
   void (*sigmoid)(const float *x, float *y, int64_t n);
   void (*tanh)(const float *x, float *y, int64_t n);
   void (*erf)(const float *x, float *y, int64_t n);
+  void (*normal_share)(const float *x, float *y, int64_t n);
   void (*widen)(const void *x, graft_dtype_code type, float *y, int64_t n);
   void (*narrow)(const float *x, graft_dtype_code type, void *y, int64_t n);
   float (*sum)(const float *x, int64_t n);

@@ -23,6 +23,7 @@ enum { LANES = 4 };
 #endif
 
 typedef float vec __attribute__((vector_size(4 * LANES)));
+typedef double vec_f64 __attribute__((vector_size(8 * LANES)));
 typedef int32_t vec_i32 __attribute__((vector_size(4 * LANES)));
 typedef uint32_t vec_u32 __attribute__((vector_size(4 * LANES)));
 typedef uint16_t vec_u16 __attribute__((vector_size(2 * LANES)));
