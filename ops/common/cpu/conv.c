@@ -1,5 +1,31 @@
 #include "ops/common/cpu/conv.h"
 
+static int64_t clamp(int64_t i, int64_t low, int64_t high) {
+  return i < low ? low : i > high ? high : i;
+}
+
+// Rows of the image under the windows of |block|, channel by channel; of a single row, only the columns concerned.
+static graft_gemm_ahead windows_ahead(const void *conv, const graft_gemm_block *block, int64_t part, int64_t n_parts) {
+  const graft_conv *c = conv;
+  const int64_t area = c->kernel[0] * c->kernel[1], element = graft_gemm_element_bytes(c->x_type);
+  const int64_t first_channel = block->row / area, channels = (block->row + block->rows - 1) / area + 1 - first_channel;
+  const int64_t first = channels * part / n_parts, end = channels * (part + 1) / n_parts;
+  const int64_t last_pixel = block->column + block->columns - 1, width = c->out_size[1];
+  const int64_t first_row = block->column / width * c->stride[0] - c->padding[0];
+  const int64_t last_row = last_pixel / width * c->stride[0] - c->padding[0] + (c->kernel[0] - 1) * c->dilation[0];
+  const int64_t row = clamp(first_row, 0, c->size[0]), rows = clamp(last_row + 1, row, c->size[0]) - row;
+  int64_t begin = 0, bytes = rows * c->row_stride;
+  if (block->column / width == last_pixel / width && c->kernel[0] == 1) {
+    begin = clamp(block->column % width * c->stride[1] - c->padding[1], 0, c->size[1]);
+    bytes = clamp(last_pixel % width * c->stride[1] + c->kernel[1] * c->dilation[1], begin, c->size[1]) - begin;
+  }
+  const int64_t offset = (first_channel + first) * c->channel_stride + row * c->row_stride + begin;
+  return (graft_gemm_ahead){.data = (const char *)c->x + offset * element,
+                            .rows = end - first,
+                            .row_bytes = bytes * element,
+                            .stride = c->channel_stride * element};
+}
+
 // The product that computes image and group number |index|; |part| is what its B is made from.
 static graft_gemm gemm_of(const graft_conv *c, int64_t index, graft_conv *part) {
   const int64_t image = index / c->groups, group = index % c->groups;
@@ -22,6 +48,7 @@ static graft_gemm gemm_of(const graft_conv *c, int64_t index, graft_conv *part) 
                   .k = k,
                   .a = c->weight,
                   .load_b = c->core->load_windows,
+                  .b_ahead = windows_ahead,
                   .b_context = part,
                   .out = c->out};
   g.a.row_stride = k;

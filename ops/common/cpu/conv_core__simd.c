@@ -18,13 +18,22 @@ typedef struct run {
   int64_t panel, panel_floats;  // columns of a panel, and floats from panel to panel
 } run;
 
-// |n| ≤ LANES elements of an image row, |stride| apart from |first| on: zeros where they lie outside.
+// |n| ≤ LANES elements of an image row from |first| on; zeros where they lie outside.
+static inline vec load_neighbours(const graft_conv *c, const char *row, int64_t first, int64_t n) {
+  const int64_t element = graft_gemm_element_bytes(c->x_type), width = c->size[1];
+  if (first >= 0 && first + LANES <= width && n == LANES) return vec_load_typed(row + first * element, c->x_type);
+  const int64_t missing = first < 0 ? -first : 0, end = first + n < width ? first + n : width;
+  const int64_t begin = first + missing, inside = end - begin;
+  if (inside <= 0 || missing >= n) return (vec){0};
+  float pixels[2 * LANES] = {0};
+  vec_store(pixels + missing, vec_load_typed_n(row + begin * element, c->x_type, inside));
+  return vec_load(pixels);
+}
+
+// The same, |c->stride| apart.
 static inline vec load_pixels(const graft_conv *c, const char *row, int64_t first, int64_t n) {
   const int64_t element = graft_gemm_element_bytes(c->x_type), stride = c->stride[1], width = c->size[1];
-  if (stride == 1 && first >= 0 && first + n <= width) {
-    const char *from = row + first * element;
-    return n < LANES ? vec_load_typed_n(from, c->x_type, n) : vec_load_typed(from, c->x_type);
-  }
+  if (stride == 1) return load_neighbours(c, row, first, n);
   if (stride == 2 && n == LANES && first >= 0 && first + 2 * LANES <= width) {
     const vec low = vec_load_typed(row + first * element, c->x_type);
     const vec high = vec_load_typed(row + (first + LANES) * element, c->x_type);

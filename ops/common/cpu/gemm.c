@@ -119,9 +119,11 @@ static graft_gemm_ahead a_ahead(const graft_gemm *g, const graft_gemm_block *blo
                             .stride = g->a.row_stride * element};
 }
 
-// Part |i| of |parts| of a packed block of B.
+// Part |i| of |parts| of what laying out a block of B reads.
 static graft_gemm_ahead b_ahead(const graft_gemm *g, const graft_gemm_block *block, int64_t i, int64_t parts) {
-  if (!g->b_is_packed || block->rows <= 0) return (graft_gemm_ahead){0};
+  if (block->rows <= 0) return (graft_gemm_ahead){0};
+  if (g->load_b) return g->b_ahead(g->b_context, block, i, parts);
+  if (!g->b_is_packed) return (graft_gemm_ahead){0};
   const int64_t panel = g->core->panel, element = graft_gemm_element_bytes(g->b.type);
   const int64_t first = part_begin(block->rows, parts, i), end = part_begin(block->rows, parts, i + 1);
   const int64_t offset = block->column * g->k + (block->row + first) * panel;

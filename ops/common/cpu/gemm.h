@@ -116,8 +116,10 @@ typedef struct graft_gemm {
   graft_gemm_matrix a;
   graft_gemm_matrix b;  // ignored but for data and type when packed, wholly when load_b is set
   bool b_is_packed;     // data was made by graft_gemm_pack
-  // Lays out a block of B that is nowhere in memory as |core->load_panels| would; |b_context| is its own.
+  // For a B that is nowhere in memory: lays out a block of it as |core->load_panels| would, and tells what memory part
+  // |part| of |n_parts| of that needs. |b_context| is theirs.
   void (*load_b)(const graft_gemm_core *core, const void *b_context, const graft_gemm_block *block, float *out);
+  graft_gemm_ahead (*b_ahead)(const void *b_context, const graft_gemm_block *block, int64_t part, int64_t n_parts);
   const void *b_context;
   graft_gemm_output out;
 } graft_gemm;

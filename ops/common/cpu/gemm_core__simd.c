@@ -268,19 +268,28 @@ static void expand(const void *source, graft_dtype_code type, size_t n, float *o
   if (left > 0) vec_store_n(out + i, vec_load_typed_n(from + i * element, type, left), left);
 }
 
+// Column by column: for a matrix whose columns are dense, and slowly but surely for any other.
+static void load_columns(const graft_gemm_matrix *a, const graft_gemm_block *block, float *out) {
+  float column[ROWS];
+  for (int64_t p = 0; p < block->columns; ++p) {
+    const graft_gemm_matrix from = graft_gemm_matrix_at(*a, block->row, block->column + p);
+    if (from.row_stride == 1) {
+      expand(from.data, from.type, (size_t)block->rows, column);
+    } else {
+      for (int64_t i = 0; i < block->rows; ++i) expand(graft_gemm_matrix_at(from, i, 0).data, from.type, 1, column + i);
+    }
+    for (int64_t i = 0; i < block->rows; ++i) out[i * GRAFT_GEMM_A_STRIDE + p] = column[i];
+  }
+}
+
 static void load_rows(const graft_gemm_matrix *a, const graft_gemm_block *block, float *out) {
-  const int64_t element = a->type == GRAFT_DTYPE_F32 ? 4 : 2;
+  if (a->column_stride != 1) {
+    load_columns(a, block, out);
+    return;
+  }
   for (int64_t i = 0; i < block->rows; ++i) {
-    const int64_t offset = (block->row + i) * a->row_stride + block->column * a->column_stride;
-    const char *from = (const char *)a->data + offset * element;
-    float *to = out + i * GRAFT_GEMM_A_STRIDE;
-    if (a->column_stride == 1) {
-      expand(from, a->type, (size_t)block->columns, to);
-      continue;
-    }
-    for (int64_t p = 0; p < block->columns; ++p) {
-      expand(from + p * a->column_stride * element, a->type, 1, to + p);
-    }
+    const graft_gemm_matrix row = graft_gemm_matrix_at(*a, block->row + i, block->column);
+    expand(row.data, row.type, (size_t)block->columns, out + i * GRAFT_GEMM_A_STRIDE);
   }
 }
 
