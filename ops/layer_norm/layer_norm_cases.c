@@ -1,0 +1,37 @@
+#include "ops/layer_norm/layer_norm_cases.h"
+
+#include "ops/common/cases.h"
+#include "ops/layer_norm/layer_norm.h"
+
+static const graft_layer_norm_attrs eps_5 = {.eps = 1e-5};
+static const graft_layer_norm_attrs eps_6 = {.eps = 1e-6};
+
+#define NORM(a, n) .attrs = &(a), .n_inputs = 3, .reduction = (n)
+#define BENCH .flags = GRAFT_CASE_BENCH
+#define LIKE(value, ...) \
+  { TENSOR_LIKE(F32, __VA_ARGS__), .fill = GRAFT_FILL_CONSTANT, .low = (value) }
+#define AROUND_10000(...) \
+  { TENSOR_LIKE(F32, __VA_ARGS__), .fill = GRAFT_FILL_UNIFORM, .low = 9998, .high = 10002 }
+
+const graft_op_case graft_layer_norm_cases[GRAFT_LAYER_NORM_N_CASES] = {
+    {.name = "row_1", NORM(eps_5, 1), .inputs = {TENSOR(F32, 5, 1), TENSOR(F32, 1), TENSOR(F32, 1)}},
+    {.name = "row_31", NORM(eps_5, 31), .inputs = {TENSOR(F32, 5, 4, 31), TENSOR(F32, 31), TENSOR(F32, 31)}},
+    {.name = "row_33", NORM(eps_5, 33), .inputs = {TENSOR(F32, 3, 33), OMITTED, OMITTED}},
+    {.name = "row_132", NORM(eps_6, 132), .inputs = {TENSOR(F32, 5, 4, 3, 132), TENSOR(F32, 132), OMITTED}},
+    {.name = "row_260", NORM(eps_5, 260), .inputs = {TENSOR(F32, 260), OMITTED, TENSOR(F32, 260)}},
+    {.name = "row_320", NORM(eps_5, 320), .inputs = {TENSOR(F32, 7, 320), TENSOR(F32, 320), TENSOR(F32, 320)}},
+    {.name = "row_3073", NORM(eps_5, 3073), .inputs = {TENSOR(F32, 3, 3073), CONSTANT(F32, 3073), CONSTANT(F32, 3073)}},
+    {.name = "several_items", NORM(eps_5, 131), .inputs = {TENSOR(F32, 257, 131), TENSOR(F32, 131), OMITTED}},
+    {.name = "constant_rows", NORM(eps_5, 132), .inputs = {LIKE(1e4, 4, 132), TENSOR(F32, 132), OMITTED}},
+    {.name = "constant_rows_shifted", NORM(eps_5, 33), .inputs = {LIKE(0.1, 4, 33), TENSOR(F32, 33), TENSOR(F32, 33)}},
+    {.name = "large_mean", NORM(eps_5, 260), .inputs = {AROUND_10000(4, 260), OMITTED, OMITTED}},
+    {.name = "empty", NORM(eps_5, 33), .inputs = {TENSOR(F32, 0, 33), TENSOR(F32, 33), TENSOR(F32, 33)}},
+    {.name = "bf16_weight", NORM(eps_6, 67), .inputs = {TENSOR(F32, 5, 67), CONSTANT(BF16, 67), CONSTANT(BF16, 67)}},
+    {.name = "mixed_weights", NORM(eps_6, 67), .inputs = {TENSOR(F32, 5, 67), CONSTANT(F16, 67), CONSTANT(F32, 67)}},
+    {.name = "bf16_all", NORM(eps_6, 67), .inputs = {TENSOR(BF16, 5, 67), TENSOR(BF16, 67), TENSOR(BF16, 67)}},
+    {.name = "final_demo", NORM(eps_6, 384), .inputs = {TENSOR(F32, 1, 288, 384), OMITTED, OMITTED}, BENCH},
+    {.name = "large",
+     NORM(eps_6, 3840),
+     .inputs = {TENSOR(F32, 1, 4224, 3840), CONSTANT(BF16, 3840), CONSTANT(BF16, 3840)},
+     BENCH},
+};
