@@ -5,10 +5,12 @@ include(CMakePackageConfigHelpers)
 install(TARGETS graft EXPORT graft)
 install(DIRECTORY include/graft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
-file(GLOB folders RELATIVE ${PROJECT_SOURCE_DIR}/ops ${PROJECT_SOURCE_DIR}/ops/*/*.h)
+file(GLOB folders RELATIVE ${PROJECT_SOURCE_DIR}/ops ${PROJECT_SOURCE_DIR}/ops/*/*.h
+  ${PROJECT_SOURCE_DIR}/ops/fused/*/*.h)
 set(lines "// ops.h — constructors of all built-in operators.\n#ifndef GRAFT_OPS_H\n#define GRAFT_OPS_H\n\n")
 foreach(header IN LISTS folders)
   get_filename_component(folder ${header} DIRECTORY)
+  get_filename_component(folder ${folder} NAME)
   get_filename_component(noun ${header} NAME_WE)
   if(noun STREQUAL folder)
     install(FILES ops/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/graft/ops)

@@ -1,5 +1,5 @@
-# graft_op(NAME): takes what lies in ops/NAME. Every source file exports one graft_extension named after it, and the
-# suffix says how it is compiled:
+# graft_op(NAME): takes what lies in ops/NAME, where NAME may be fused/NOUN. Every source file exports one
+# graft_extension named after it, and the suffix says how it is compiled:
 #   X.c          definition, inference, reference           → graft_extension_X (only when X is the folder's name)
 #   X_cases.c    examples for tests and benchmarks          → exports only the table that X.c refers to
 #   X_cpu.c      portable CPU kernels                       → graft_extension_X_cpu

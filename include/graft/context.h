@@ -28,6 +28,7 @@ typedef struct graft_context_options {
   graft_log_level log_level;  // messages above it are dropped; 0: GRAFT_LOG from the environment, else errors only
   graft_log_fn log;           // NULL: standard error
   void *log_user;
+  const char *fusion;  // of plans that do not say (graft_plan_options.fusion); copied. NULL: GRAFT_FUSION, else "on"
 } graft_context_options;
 
 // Makes a context; the environment is read here and never again. |options| and |error| may be NULL.
@@ -66,6 +67,8 @@ GRAFT_API const graft_op_def *graft_context_find_op(const graft_context *context
 GRAFT_API uint32_t graft_context_n_kernels(const graft_context *context);
 GRAFT_API const graft_kernel_def *graft_context_kernel(const graft_context *context, uint32_t index);
 GRAFT_API const graft_kernel_def *graft_context_find_kernel(const graft_context *context, const char *name);
+GRAFT_API uint32_t graft_context_n_fusions(const graft_context *context);
+GRAFT_API const graft_fusion_def *graft_context_fusion(const graft_context *context, uint32_t index);
 GRAFT_API uint32_t graft_context_n_backends(const graft_context *context);
 GRAFT_API const graft_backend_def *graft_context_backend(const graft_context *context, uint32_t index);
 GRAFT_API const graft_backend_config *graft_context_backend_config(const graft_context *context);

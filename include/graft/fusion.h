@@ -1,5 +1,15 @@
-// fusion.h — rules that replace a group of nodes by one. A rule's pattern is the decomposition of a fused operator: the
-// operator says both what to look for and what the group means, so fused and unfused can always be compared.
+// fusion.h — rules that replace a group of nodes by one. A rule's pattern is normally the decomposition of a fused
+// operator: the operator says both what to look for and what the group means.
+//
+//   const graft_fusion_def fusions[] = {{.struct_size = sizeof fusions[0], .name = "swiglu", .op = "graft.swiglu.v1",
+//                                        .forms = graft_swiglu_cases, .n_forms = 1}};
+//
+// A rule only proposes: a fused operator, its attributes and its inputs. The planner builds the pattern once more with
+// exactly these and compares it, node by node and attribute by attribute, with what the graph has; then it checks that
+// the group may be taken (docs/fusion.md) and that a kernel wants it, and makes the change itself. A wrong rule
+// therefore fuses nothing, but never changes what a graph computes.
+//
+// Callbacks are pure, see metadata only, and may run on several threads at a time for different plans.
 #ifndef GRAFT_FUSION_H
 #define GRAFT_FUSION_H
 
@@ -9,29 +19,78 @@
 extern "C" {
 #endif
 
-// A candidate group, as a predicate sees it. Borrowed for the call.
+enum { GRAFT_FUSION_MAX_NODES = 32 };  // of a pattern
+
+// Nodes that have the pattern's operators and edges. Borrowed for the call.
 typedef struct graft_fusion_match {
-  const graft_op_def *op;  // the fused operator
-  const void *attrs;       // its attributes as captured from the group
-  uint32_t n_inputs;
-  const graft_tensor_desc *const *inputs;
-  const graft_tensor_desc *const *outputs;
+  uint32_t form;
+  uint32_t n_inputs;                       // of the fused operator
+  const graft_tensor_desc *const *inputs;  // NULL entry: omitted
+  const graft_tensor_desc *output;
+  uint32_t n_nodes;               // of the pattern, in the order in which it makes them, views included
+  const void *const *node_attrs;  // of the graph's nodes in their places
 } graft_fusion_match;
 
-// A rule. Constant, with static storage; must outlive every plan that uses it.
+// The node that made a value. Borrowed from the plan.
+typedef struct graft_fusion_node {
+  const graft_op_def *op;
+  const void *attrs;
+  uint32_t n_inputs;
+  graft_tensor *const *inputs;  // NULL entry: omitted
+} graft_fusion_node;
+
+// Writes the maker of |tensor| to |out_node|; false for inputs and constants. For use within `propose`.
+GRAFT_API bool graft_fusion_maker(graft_tensor *tensor, graft_fusion_node *out_node);
+
+// What `propose` fills: the fused operator's inputs (NULL: omitted) and its attributes, which hold the defaults.
+typedef struct graft_fusion_proposal {
+  void *attrs;
+  uint32_t n_inputs;
+  graft_tensor *inputs[GRAFT_MAX_INPUTS];
+} graft_fusion_proposal;
+
+// The order of a plan's steps, while `optimise` may change it.
+typedef struct graft_fusion_editor graft_fusion_editor;
+
+// Number of steps, and the operator, attributes and inputs of step |index| (zeros out of range).
+GRAFT_API uint32_t graft_fusion_n_steps(const graft_fusion_editor *editor);
+GRAFT_API void graft_fusion_step(const graft_fusion_editor *editor, uint32_t index, graft_fusion_node *out_node);
+
+// Moves the |n| steps from |first| on to directly behind step |after|. Refuses, changes nothing and writes the reason
+// to |why| (may be NULL) where a step that would be crossed reads what the range makes, or where an operator of the
+// range or a crossed one is not pure: what else it reads or writes is unknown. Crossed copies, dtype conversions and
+// other pure steps keep their order. Edges and names stay as they are.
+GRAFT_API bool graft_fusion_delay(graft_fusion_editor *editor, uint32_t first, uint32_t n, uint32_t after,
+                                  graft_reason *why);
+
+// A rule. Constant, with static storage; must outlive every plan that uses it. Either |forms| or |propose| is given.
 typedef struct graft_fusion_def {
   uint32_t struct_size;
-  const char *name;  // "<op>" or "<op>_<variant>", unique; the name that switches it off
-  const char *op;    // the fused operator
+  const char *name;  // unique; the name that switches it off
+  const char *op;    // the fused operator; it has one output
 
-  // Builds one form of the pattern in |graph| out of |inputs| (placeholders whose shapes are an example that the form
-  // accepts) and returns its output; forms are tried in order, NULL ends them. Attribute values in the pattern are
-  // wildcards; the predicate captures them.
-  graft_tensor *(*pattern)(graft_graph *graph, uint32_t form, graft_tensor **out_inputs, uint32_t *out_n_inputs);
+  // Builds the group from simpler operators, as graft_op_def.decompose does; NULL: the operator's own decomposition.
+  // The last node is the group's result and not a view; there are no inputs or constants of its own.
+  void (*pattern)(graft_graph *graph, const void *attrs, graft_tensor *const *inputs, uint32_t n_inputs,
+                  graft_tensor **out_tensors);
 
-  // Given the nodes' attributes in pattern order, fills the fused operator's attributes and accepts or refuses the
-  // group on metadata. NULL: defaults, always.
-  bool (*capture)(const graft_fusion_match *match, const void *const *node_attrs, void *out_attrs, graft_reason *why);
+  // Examples of the operator's use, one for each shape that the pattern can take: which inputs are left out and which
+  // attributes change the nodes. Often the first of the operator's cases. Sizes only need to be valid.
+  const graft_op_case *forms;
+  uint32_t n_forms;
+
+  // Fills the fused operator's attributes, which hold those of the form, from the nodes' and refuses groups that it
+  // does not want. NULL: those of the form, always.
+  bool (*capture)(const graft_fusion_match *match, void *attrs, graft_reason *why);
+
+  // The way out when examples cannot say it: asked for every value that a step makes, whether a group that ends there
+  // is |op| with such inputs and attributes. False with an empty |why|: nothing of interest here; false with a reason
+  // is reported as a near miss.
+  bool (*propose)(graft_tensor *result, graft_fusion_proposal *proposal, graft_reason *why);
+
+  // Runs before anything is matched, to bring together what belongs together. NULL: nothing to do. A failure is the
+  // plan's.
+  graft_status (*optimise)(graft_fusion_editor *editor, graft_error *error);
 } graft_fusion_def;
 
 #ifdef __cplusplus

@@ -22,6 +22,7 @@ typedef enum graft_plan_flags {
   GRAFT_PLAN_NO_REUSE = 1u << 2,      // nothing shares memory: the naive layout that tests compare with
   GRAFT_PLAN_NO_PACKING = 1u << 3,    // kernels that would pack a constant are not chosen
   GRAFT_PLAN_REFERENCE = 1u << 4,     // only references run
+  GRAFT_PLAN_KEEP_NODES = 1u << 5,    // no fusion: for those who look at single nodes, and for several pipeline copies
 } graft_plan_flags;
 
 // Zero-initialise, set struct_size, device and what differs from the defaults.
@@ -32,6 +33,9 @@ typedef struct graft_plan_options {
   // Chooses among the kernels that support a node: the one so named is taken first wherever it can run. NULL: none.
   // GRAFT_E_NOT_FOUND when no kernel has that name.
   const char *force_kernel;
+  // "on"; "off": no fusion; or rules to leave out, as in "-swiglu,-gated_residual". NULL: as the context says.
+  // GRAFT_E_INVALID or GRAFT_E_NOT_FOUND for anything else.
+  const char *fusion;
 } graft_plan_options;
 
 // Compiles |graph|, which is only read and may be destroyed afterwards; its constants must stay. Tensors of the graph
@@ -90,10 +94,34 @@ typedef struct graft_step_info {
   size_t workspace_bytes, packed_bytes;
   bool is_in_place;
   const char *rejections;  // one line per kernel asked before the chosen one: "name: reason"; "" when there is none
+  const char *fusion;      // the rule that made the step out of n_fused others; NULL: a node of the graph
+  uint32_t n_fused;
 } graft_step_info;
 
 GRAFT_API uint32_t graft_plan_n_steps(const graft_plan *plan);
 GRAFT_API void graft_plan_step(const graft_plan *plan, uint32_t index, graft_step_info *out_info);
+
+// A fusion rule and what became of it in this plan. Strings are borrowed from the rule.
+typedef struct graft_fusion_count {
+  const char *rule, *op;
+  uint32_t n_groups;       // replaced
+  uint32_t n_near_misses;  // that have the operators and edges, but were not replaced
+  bool is_off;
+} graft_fusion_count;
+
+GRAFT_API uint32_t graft_plan_n_fusion_rules(const graft_plan *plan);
+GRAFT_API void graft_plan_fusion_rule(const graft_plan *plan, uint32_t index, graft_fusion_count *out_count);
+
+// A group that was replaced, or nearly. Strings are borrowed from the plan.
+typedef struct graft_fusion_group {
+  const char *rule;
+  const char *label;     // of the group's last node; "" where the rule itself has a fault
+  uint32_t n_nodes;      // views not counted
+  const char *obstacle;  // the condition that failed; NULL: replaced
+} graft_fusion_group;
+
+GRAFT_API uint32_t graft_plan_n_fusion_groups(const graft_plan *plan);
+GRAFT_API void graft_plan_fusion_group(const graft_plan *plan, uint32_t index, graft_fusion_group *out_group);
 
 // A table for people: one line per step, then the memory report. 80 columns where names allow.
 GRAFT_API GRAFT_NODISCARD graft_status graft_plan_print(const graft_plan *plan, graft_writer writer);

@@ -53,6 +53,7 @@ graft_status graft_config_read(graft_error *error, graft_config *out_config) {
   if (level != NULL && config.log_level == GRAFT_CONFIG_UNSET)
     return GRAFT_FAIL(error, GRAFT_E_INVALID,
                       "the environment variable GRAFT_LOG is \"%s\"; it must be error, warning, info or debug", level);
+  config.fusion = variable("GRAFT_FUSION");
   *out_config = config;
   return GRAFT_OK;
 }

@@ -10,6 +10,7 @@ typedef struct graft_config {
   int32_t n_threads;       // GRAFT_THREADS, 1 … GRAFT_MAX_THREADS; 0 when unset
   const char *cpu_target;  // GRAFT_CPU; static storage, or NULL when unset
   int32_t log_level;       // GRAFT_LOG: 0 error, 1 warning, 2 info, 3 debug; GRAFT_CONFIG_UNSET
+  const char *fusion;      // GRAFT_FUSION; the environment's own, or NULL when unset
 } graft_config;
 
 // Errors: GRAFT_E_INVALID with the variable, its value and what it may be. An empty variable counts as unset.

@@ -83,3 +83,16 @@ graft_status graft_attrs_check(const graft_op_def *op, const void *attrs, graft_
   for (uint32_t i = 0; i < op->n_attrs; ++i) GRAFT_TRY(check_attr(op, &op->attrs[i], attrs, error));
   return GRAFT_OK;
 }
+
+bool graft_attrs_equal(const graft_op_def *op, const void *a, const void *b) {
+  for (uint32_t i = 0; i < op->n_attrs; ++i) {
+    const graft_attr_def *attr = &op->attrs[i];
+    size_t bytes = graft_attr_bytes(attr);
+    if (attr->type == GRAFT_ATTR_I64S) {
+      if (graft_attr_count(attr, a) != graft_attr_count(attr, b)) return false;
+      bytes = (size_t)graft_attr_count(attr, a) * sizeof(int64_t);
+    }
+    if (memcmp((const char *)a + attr->offset, (const char *)b + attr->offset, bytes) != 0) return false;
+  }
+  return true;
+}

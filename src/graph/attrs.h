@@ -16,4 +16,7 @@ int32_t graft_attr_count(const graft_attr_def *attr, const void *attrs);
 // Checks what the schema of |op| limits: choices, counts, booleans. GRAFT_E_INVALID names the attribute.
 graft_status graft_attrs_check(const graft_op_def *op, const void *attrs, graft_error *error);
 
+// Whether two attribute structs of |op| have the same values, as its schema describes them.
+bool graft_attrs_equal(const graft_op_def *op, const void *a, const void *b);
+
 #endif

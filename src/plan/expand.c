@@ -71,7 +71,7 @@ static graft_status expand(graft_plan *plan, const graft_node *node, uint32_t de
   return GRAFT_OK;
 }
 
-static graft_planned_step *make_step(graft_plan *plan, graft_node *node) {
+graft_planned_step *graft_plan_make_step(graft_plan *plan, graft_node *node) {
   graft_planned_step *step = graft_arena_alloc(&plan->arena, sizeof *step);
   const graft_tensor_desc **descs =
       graft_arena_alloc_array(&plan->arena, (size_t)node->n_inputs + node->n_outputs, sizeof *descs);
@@ -97,7 +97,7 @@ static graft_status emit(graft_plan *plan, graft_node *node, uint32_t depth) {
   if (node->op->traits & GRAFT_OP_VIEW) {
     return show(plan, node->outputs[0], node->inputs[0], node->outputs[0]->view_offset);
   }
-  graft_planned_step *step = make_step(plan, node);
+  graft_planned_step *step = graft_plan_make_step(plan, node);
   if (step == NULL) return graft_plan_no_memory(plan);
   bool is_expansion;
   GRAFT_TRY(graft_plan_select(plan, step, &is_expansion));

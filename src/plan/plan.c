@@ -26,7 +26,7 @@ graft_status graft_plan_add_tensor(graft_plan *plan, graft_tensor *tensor) {
 
 static graft_status check_options(const graft_graph *graph, const graft_plan_options *options, graft_error *error) {
   const uint32_t known = GRAFT_PLAN_MEASURE_ONLY | GRAFT_PLAN_NO_IN_PLACE | GRAFT_PLAN_NO_REUSE |
-                         GRAFT_PLAN_NO_PACKING | GRAFT_PLAN_REFERENCE | GRAFT_PLAN_VERIFY;
+                         GRAFT_PLAN_NO_PACKING | GRAFT_PLAN_REFERENCE | GRAFT_PLAN_KEEP_NODES | GRAFT_PLAN_VERIFY;
   if (options->flags & ~known) {
     return GRAFT_FAIL(error, GRAFT_E_INVALID, "plan flags 0x%x are unknown", (unsigned)(options->flags & ~known));
   }
@@ -49,6 +49,7 @@ static graft_status begin_plan(const graft_graph *graph, const graft_plan_option
   graft_device_describe(options->device, &plan->device_info);
   plan->flags = options->flags;
   plan->force_kernel = options->force_kernel;
+  plan->fusion = options->fusion != NULL ? options->fusion : plan->context->fusion;
   return graft_graph_create(plan->context, &plan->scratch);
 }
 
@@ -68,9 +69,8 @@ static bool is_verifying(const graft_plan *plan) {
 }
 
 static graft_status run_passes(graft_plan *plan) {
-  // A fusing pass belongs behind the second: kernels are chosen then, and nothing has memory yet.
   graft_status (*const passes[])(graft_plan *) = {
-      graft_plan_expand,         graft_plan_drop_dead_steps, graft_plan_prepare,
+      graft_plan_expand,         graft_plan_drop_dead_steps, graft_plan_fuse,    graft_plan_prepare,
       graft_plan_find_lifetimes, graft_plan_find_constants,  graft_plan_lay_out,
   };
   for (size_t i = 0; i < sizeof passes / sizeof passes[0]; ++i) {
@@ -101,7 +101,7 @@ graft_status graft_plan_create(const graft_graph *graph, const graft_plan_option
     graft_plan_destroy(plan);
     return status;
   }
-  plan->force_kernel = NULL;  // the caller's string
+  plan->force_kernel = plan->fusion = NULL;  // the caller's strings
   *out_plan = plan;
   return GRAFT_OK;
 }
@@ -125,6 +125,7 @@ void graft_plan_destroy(graft_plan *plan) {
   free(plan->tensors.items);
   free(plan->nodes.items);
   free(plan->steps.items);
+  free(plan->fused_groups.items);
   graft_graph_destroy(plan->scratch);
   graft_arena_release(&plan->arena);
   free(plan);

@@ -44,8 +44,10 @@ typedef struct graft_planned_step {
   graft_prepared prepared;
   bool is_prepared;  // |prepared| is the plan's to destroy
   graft_constant_entry *packed[GRAFT_MAX_PACKED];
-  int32_t in_place_input;  // or GRAFT_PLAN_NONE
-  int32_t workspace;       // storage, or GRAFT_PLAN_NONE
+  int32_t in_place_input;          // or GRAFT_PLAN_NONE
+  int32_t workspace;               // storage, or GRAFT_PLAN_NONE
+  const graft_fusion_def *fusion;  // the rule that made it; NULL: a node of the graph
+  uint32_t n_fused;                // steps that it stands for; 0: itself
 } graft_planned_step;
 
 typedef struct graft_plan_list {
@@ -66,6 +68,7 @@ struct graft_plan {
   graft_device_info device_info;
   uint32_t flags;
   const char *force_kernel;
+  const char *fusion;  // which rules are off, as in graft_plan_options
 
   graft_arena arena;        // metadata
   graft_graph *scratch;     // where decompositions are built; keeps the registry in use
@@ -78,6 +81,9 @@ struct graft_plan {
 
   graft_plan_list nodes;  // what the caller's graph needs, in order; empty after expansion
   graft_plan_list steps;  // of graft_planned_step
+  struct graft_fusion_rule *fusion_rules;
+  uint32_t n_fusion_rules;
+  graft_plan_list fused_groups;  // of graft_fused_group
   graft_plan_value *values;
   graft_plan_storage *storages;
   uint32_t n_storages;
@@ -119,6 +125,15 @@ graft_status graft_plan_drop_dead_steps(graft_plan *plan);
 graft_status graft_plan_expand(graft_plan *plan);
 // select.c: chooses the kernel of |step| (node and info are filled). *out_expand: the decomposition is the way instead.
 graft_status graft_plan_select(graft_plan *plan, graft_planned_step *step, bool *out_expand);
+// select.c: the same for a fused step: only a kernel of its operator that wants it; else step->kernel is NULL and |why|
+// says why.
+graft_status graft_plan_select_fused(graft_plan *plan, graft_planned_step *step, graft_reason *why);
+// expand.c: a step for |node| without a kernel; NULL when memory ends.
+graft_planned_step *graft_plan_make_step(graft_plan *plan, graft_node *node);
+// fuse.c: groups of steps that a rule and a kernel want as one become one.
+graft_status graft_plan_fuse(graft_plan *plan);
+// fuse_report.c: rules with their counts, then what nearly became a group.
+graft_status graft_plan_print_fusions(const graft_plan *plan, graft_writer writer);
 // prepare.c: state, workspace and packed layouts of every step.
 graft_status graft_plan_prepare(graft_plan *plan);
 graft_status graft_plan_prepare_step(graft_plan *plan, graft_planned_step *step);

@@ -51,6 +51,8 @@ void graft_plan_step(const graft_plan *plan, uint32_t index, graft_step_info *ou
       .workspace_bytes = step->prepared.workspace_bytes,
       .is_in_place = step->in_place_input != GRAFT_PLAN_NONE,
       .rejections = step->rejections,
+      .fusion = step->fusion != NULL ? step->fusion->name : NULL,
+      .n_fused = step->n_fused,
   };
   for (uint32_t i = 0; i < step->prepared.n_packed; ++i) out_info->packed_bytes += step->prepared.packed[i].bytes;
 }
@@ -106,5 +108,7 @@ graft_status graft_plan_print(const graft_plan *plan, graft_writer writer) {
   snprintf(line, sizeof line, "%4s %-26s %-20s %9s %s\n", "step", "kernel", "output", "moved", "= in place, node");
   GRAFT_TRY(write_text(writer, line));
   for (uint32_t i = 0; i < plan->steps.n; ++i) GRAFT_TRY(print_step(plan, i, writer));
-  return print_memory(plan, writer);
+  GRAFT_TRY(print_memory(plan, writer));
+  GRAFT_TRY(write_text(writer, "\n"));
+  return graft_plan_print_fusions(plan, writer);
 }

@@ -155,18 +155,40 @@ static void ask_kernels(selection *s, bool has_decomposition, bool *out_expand) 
   *out_expand = s->chosen == NULL && has_decomposition;
 }
 
+// The chosen kernel and the reasons of those asked before it.
+static graft_status keep(selection *s, graft_planned_step *step) {
+  char *text = graft_arena_alloc(&s->plan->arena, s->rejections.bytes + 1);
+  if (text == NULL || s->rejections.is_cut) return graft_plan_no_memory(s->plan);
+  if (s->rejections.bytes > 0) memcpy(text, s->rejections.text, s->rejections.bytes);
+  step->kernel = s->chosen;
+  step->rejections = text;
+  return GRAFT_OK;
+}
+
 graft_status graft_plan_select(graft_plan *plan, graft_planned_step *step, bool *out_expand) {
   selection s = {.plan = plan, .node = &step->info};
   ask_kernels(&s, step->node->op->decompose != NULL, out_expand);
-  graft_status status = GRAFT_OK;
-  if (s.chosen == NULL && !*out_expand) {
-    status = fail_selection(&s, step->node);
-  } else {
-    char *text = graft_arena_alloc(&plan->arena, s.rejections.bytes + 1);
-    if (text == NULL || s.rejections.is_cut) status = graft_plan_no_memory(plan);
-    if (text != NULL && s.rejections.bytes > 0) memcpy(text, s.rejections.text, s.rejections.bytes);
-    step->kernel = s.chosen;
-    step->rejections = text;
+  graft_status status = s.chosen == NULL && !*out_expand ? fail_selection(&s, step->node) : keep(&s, step);
+  free(s.rejections.text);
+  return status;
+}
+
+graft_status graft_plan_select_fused(graft_plan *plan, graft_planned_step *step, graft_reason *why) {
+  selection s = {.plan = plan, .node = &step->info};
+  const graft_kernel_def *const *kernels = NULL;
+  uint32_t n = graft_registry_find_kernels(plan->context, step->node->op->name, plan->backend->name, &kernels);
+  consider_forced(&s, kernels, n);
+  for (uint32_t i = 0; i < n && kernels[i]->op != NULL && s.chosen == NULL; ++i) {
+    if (!is_forced(&s, kernels[i])) consider(&s, kernels[i]);
+  }
+  graft_status status = keep(&s, step);
+  if (s.chosen == NULL && s.rejections.bytes > 0) {
+    // The last kernel asked is the plainest one: what it lacks is the reason, rather than a feature of the device.
+    const char *end = s.rejections.text + s.rejections.bytes - 1, *line = end;
+    while (line > s.rejections.text && line[-1] != '\n') --line;
+    graft_refuse(why, "%.*s", (int)(end - line), line);
+  } else if (s.chosen == NULL) {
+    graft_refuse(why, "no kernel is registered for %.90s", step->node->op->name);
   }
   free(s.rejections.text);
   return status;

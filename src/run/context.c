@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "src/base/config.h"
 #include "src/base/text.h"
@@ -45,6 +46,7 @@ static graft_status merge_environment(graft_context_options *options, graft_erro
   if (options->cpu_target == NULL) options->cpu_target = config.cpu_target;
   if (options->log_level == GRAFT_LOG_ERROR && config.log_level != GRAFT_CONFIG_UNSET)
     options->log_level = (graft_log_level)config.log_level;
+  if (options->fusion == NULL) options->fusion = config.fusion;
   return GRAFT_OK;
 }
 
@@ -64,17 +66,22 @@ graft_status graft_context_create(const graft_context_options *options, graft_er
   context->log_level = merged.log_level;
   context->log = merged.log == NULL ? log_to_stderr : merged.log;
   context->log_user = merged.log_user;
-  if (!merged.without_builtins) {
+  graft_status status = GRAFT_OK;
+  if (merged.fusion != NULL) {
+    context->fusion = strdup(merged.fusion);
+    if (context->fusion == NULL) status = GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for a context");
+  }
+  if (status == GRAFT_OK && !merged.without_builtins) {
     uint32_t n;
     const graft_extension *const *builtins = graft_builtin_extensions(&n);
-    graft_status status = graft_registry_add(&context->registry, builtins, n, error);
-    if (status != GRAFT_OK) {
-      graft_context_destroy(context);
-      return status;
-    }
+    status = graft_registry_add(&context->registry, builtins, n, error);
   }
-  *out_context = context;
-  return GRAFT_OK;
+  if (status == GRAFT_OK) {
+    *out_context = context;
+  } else {
+    graft_context_destroy(context);
+  }
+  return status;
 }
 
 void graft_context_destroy(graft_context *context) {
@@ -88,6 +95,7 @@ void graft_context_destroy(graft_context *context) {
   }
   graft_device_close_all(context);
   graft_registry_release(&context->registry);
+  free(context->fusion);
   pthread_mutex_destroy(&context->log_mutex);
   free(context);
 }

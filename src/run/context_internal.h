@@ -13,6 +13,7 @@ struct graft_context {
   graft_device *devices;  // open ones, newest first
   atomic_uint n_users;    // graphs and plans alive
   graft_backend_config backend_config;
+  char *fusion;  // NULL: everything is on
   graft_log_level log_level;
   graft_log_fn log;
   void *log_user;

@@ -100,6 +100,14 @@ const graft_kernel_def *graft_context_find_kernel(const graft_context *context, 
   return find(context, GRAFT_NAME_KERNEL, name);
 }
 
+uint32_t graft_context_n_fusions(const graft_context *context) {
+  return count(context, GRAFT_NAME_FUSION);
+}
+
+const graft_fusion_def *graft_context_fusion(const graft_context *context, uint32_t index) {
+  return at(context, GRAFT_NAME_FUSION, index);
+}
+
 uint32_t graft_context_n_backends(const graft_context *context) {
   return count(context, GRAFT_NAME_BACKEND);
 }
@@ -116,6 +124,14 @@ bool graft_registry_is_native(const graft_context *context, const graft_kernel_d
   const graft_index *index = &context->registry.index;
   const graft_named *named = graft_index_find(index, GRAFT_NAME_KERNEL, kernel->name);
   return named != NULL && graft_index_is_native(index, named);
+}
+
+bool graft_registry_is_native_fusion(const graft_context *context, const graft_fusion_def *fusion,
+                                     const char *backend) {
+  const graft_index *index = &context->registry.index;
+  const graft_named *rule = graft_index_find(index, GRAFT_NAME_FUSION, fusion->name);
+  const graft_named *owner = graft_index_find(index, GRAFT_NAME_BACKEND, backend);
+  return rule != NULL && owner != NULL && strcmp(rule->extension->vendor, owner->extension->vendor) == 0;
 }
 
 // Negative, zero, positive: |group| comes before, is, comes after the one looked for.

@@ -13,6 +13,9 @@ uint32_t graft_registry_find_kernels(const graft_context *context, const char *o
 // Whether |kernel| was registered by the vendor that provides its backend (KS1: native).
 bool graft_registry_is_native(const graft_context *context, const graft_kernel_def *kernel);
 
+// The same for a fusion rule and the backend called |backend|.
+bool graft_registry_is_native_fusion(const graft_context *context, const graft_fusion_def *fusion, const char *backend);
+
 // The backend named |name|, or NULL.
 const graft_backend_def *graft_registry_find_backend(const graft_context *context, const char *name);
 

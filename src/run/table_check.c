@@ -156,7 +156,10 @@ graft_status graft_check_fusion(const graft_fusion_def *fusion, graft_error *err
   if (!is_word(fusion->name)) REFUSE("\"%s\" is no name for a fusion rule: letters, digits and _", shown(fusion->name));
   if (!is_op_name(fusion->op))
     REFUSE("fusion rule %s names the operator \"%s\"; it must read vendor.name.v1", fusion->name, shown(fusion->op));
-  if (fusion->pattern == NULL) REFUSE("fusion rule %s has no pattern", fusion->name);
+  if (fusion->n_forms > 0 && fusion->forms == NULL)
+    REFUSE("forms of fusion rule %s is NULL, n_forms is not 0", fusion->name);
+  if (fusion->n_forms == 0 && fusion->propose == NULL)
+    REFUSE("fusion rule %s has neither forms nor propose, so it would never match", fusion->name);
   return GRAFT_OK;
 }
 

@@ -72,9 +72,9 @@ static void OP1_duplicate_name_refused(void **state) {
   assert_ptr_equal(graft_context_find_op(context, "mock.add.v1"), live);
 }
 
-static graft_tensor *pattern(graft_graph *graph, uint32_t form, graft_tensor **out_inputs, uint32_t *out_n_inputs) {
-  (void)graph, (void)form, (void)out_inputs, (void)out_n_inputs;
-  return NULL;
+static bool propose(graft_tensor *result, graft_fusion_proposal *proposal, graft_reason *why) {
+  (void)result, (void)proposal, (void)why;
+  return false;
 }
 
 static graft_dtype_def good_dtype(void) {
@@ -88,7 +88,7 @@ static void OP1_every_kind_of_name_is_unique(void **state) {
   graft_context *context = *state;
   graft_dtype_def dtype = good_dtype(), twin = dtype;
   graft_dtype dtypes[] = {&dtype}, twins[] = {&twin}, built_in[] = {&twin};
-  graft_fusion_def fusion = {.struct_size = sizeof fusion, .name = "mock_fused", .op = "mock.f.v1", .pattern = pattern};
+  graft_fusion_def fusion = {.struct_size = sizeof fusion, .name = "mock_fused", .op = "mock.f.v1", .propose = propose};
   graft_extension first = empty, second = empty;
   first.dtypes = dtypes, first.n_dtypes = 1, first.fusions = &fusion, first.n_fusions = 1;
   first.kernels = &mock_kernel, first.n_kernels = 1;
@@ -293,8 +293,10 @@ static void backend_and_fusion_rules(void **state) {
   assert_refused(*state, &extension, GRAFT_E_INVALID, "lacks a function");
   graft_fusion_def fusion = {.struct_size = sizeof fusion, .name = "f", .op = "mock.add.v1"};
   extension = empty, extension.fusions = &fusion, extension.n_fusions = 1;
-  assert_refused(*state, &extension, GRAFT_E_INVALID, "no pattern");
-  fusion.pattern = pattern, fusion.op = "add";
+  assert_refused(*state, &extension, GRAFT_E_INVALID, "neither forms nor propose");
+  fusion.n_forms = 1;
+  assert_refused(*state, &extension, GRAFT_E_INVALID, "forms of fusion rule");
+  fusion.n_forms = 0, fusion.propose = propose, fusion.op = "add";
   assert_refused(*state, &extension, GRAFT_E_INVALID, "vendor.name.v1");
   fusion.name = "";
   assert_refused(*state, &extension, GRAFT_E_INVALID, "fusion rule");

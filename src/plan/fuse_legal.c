@@ -1,0 +1,110 @@
+// When a group of steps may be replaced by one: the clauses of docs/fusion.md, each a function.
+#include <string.h>
+
+#include "src/plan/fuse.h"
+
+typedef struct group {
+  const graft_fuse_pass *pass;
+  const graft_pattern *pattern;
+  const graft_pattern_match *match;
+  const graft_tensor *result;  // the one value that stays
+} group;
+
+static bool is_view(const graft_node *node) {
+  return (node->op->traits & GRAFT_OP_VIEW) != 0;
+}
+
+static bool is_member(const group *g, const graft_node *node) {
+  for (uint32_t i = 0; i < g->pattern->graph->n_nodes; ++i) {
+    if (g->match->nodes[i] == node) return true;
+  }
+  return false;
+}
+
+// The value was made by a step of the group, so that its storage goes with it.
+static bool is_own(const group *g, const graft_tensor *tensor) {
+  const graft_tensor *root = graft_plan_root(tensor);
+  return root->node != NULL && is_member(g, root->node);
+}
+
+// Marked for computing: what is dead has no step, what belongs to another group has lost it.
+static const graft_planned_step *step_of(const group *g, const graft_node *node) {
+  const int32_t index = g->pass->step_of[node->outputs[0]->id];
+  const graft_planned_step *step = index == GRAFT_PLAN_NONE ? NULL : g->pass->plan->steps.items[index];
+  return step != NULL && step->node == node ? step : NULL;
+}
+
+static bool is_pure(const graft_op_def *op) {
+  return (op->traits & GRAFT_OP_PURE) != 0 && !(op->traits & GRAFT_OP_OPAQUE_EFFECT);
+}
+
+static bool check_step(const group *g, const graft_node *node, graft_reason *why) {
+  const graft_planned_step *step = step_of(g, node), *last = step_of(g, g->result->node);
+  if (step == NULL || last == NULL) return graft_refuse(why, "%.60s is no step of its own", node->label);
+  if (!is_pure(node->op)) return graft_refuse(why, "%.60s is not pure", node->label);
+  if (step->info.device != last->info.device) return graft_refuse(why, "%.60s runs on another device", node->label);
+  const char *forced = g->pass->plan->force_kernel;
+  if (forced != NULL && step->kernel != NULL && strcmp(step->kernel->name, forced) == 0) {
+    return graft_refuse(why, "the kernel of %.50s was asked for by name", node->label);
+  }
+  return true;
+}
+
+static bool check_view(const group *g, const graft_node *node, graft_reason *why) {
+  return is_own(g, node->outputs[0]) || graft_refuse(why, "%.60s shows storage outside the group", node->label);
+}
+
+static uint32_t count_own_reads(const group *g, const graft_tensor *value) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < g->pattern->graph->n_nodes; ++i) {
+    const graft_node *node = g->match->nodes[i];
+    bool is_repeated = false;  // one node may stand in two places of a pattern
+    for (uint32_t j = 0; j < i; ++j) is_repeated = is_repeated || g->match->nodes[j] == node;
+    if (is_repeated || is_view(node)) continue;
+    for (uint32_t k = 0; k < node->n_inputs; ++k) {
+      n += node->inputs[k] != NULL && graft_plan_root(node->inputs[k]) == value;
+    }
+  }
+  return n;
+}
+
+// |value| goes away with the group: nobody else may want it, neither directly nor through a view.
+static bool check_value(const group *g, const graft_tensor *value, graft_reason *why) {
+  if (g->pass->is_output[value->id]) return graft_refuse(why, "%.60s is an output of the graph", value->name);
+  if (g->pass->n_reads[value->id] != count_own_reads(g, value)) {
+    return graft_refuse(why, "%.60s is read outside the group", value->name);
+  }
+  return true;
+}
+
+static bool check_values(const group *g, const graft_node *node, graft_reason *why) {
+  for (uint32_t i = 0; i < node->n_outputs; ++i) {
+    if (node->outputs[i] != g->result && !check_value(g, node->outputs[i], why)) return false;
+  }
+  return true;
+}
+
+static bool check_inputs(const group *g, graft_reason *why) {
+  for (uint32_t i = 0; i < g->pattern->n_inputs; ++i) {
+    const graft_tensor *input = g->pattern->inputs[i];
+    if (input == NULL || g->match->values[input->id] == NULL) continue;
+    const graft_tensor *value = g->match->values[input->id];
+    if (is_own(g, value)) return graft_refuse(why, "the group computes its own input %.60s", value->name);
+  }
+  return true;
+}
+
+bool graft_fuse_is_legal(const graft_fuse_pass *pass, const graft_pattern_match *match, graft_reason *why) {
+  const graft_pattern *pattern = match->pattern;
+  const group g = {pass, pattern, match, match->values[pattern->result->id]};
+  for (uint32_t i = 0; i < pattern->graph->n_nodes; ++i) {
+    const graft_node *node = match->nodes[i];
+    if (node == NULL) return graft_refuse(why, "the pattern has a node that its result does not need");
+    if (is_view(node)) {
+      if (!check_view(&g, node, why)) return false;
+    } else if (!check_step(&g, node, why) || !check_values(&g, node, why)) {
+      return false;
+    }
+  }
+  return check_inputs(&g, why);
+}

@@ -1,0 +1,47 @@
+// What a plan tells about fusion.
+#include <stdio.h>
+#include <string.h>
+
+#include "src/plan/fuse.h"
+
+uint32_t graft_plan_n_fusion_rules(const graft_plan *plan) {
+  return plan->n_fusion_rules;
+}
+
+void graft_plan_fusion_rule(const graft_plan *plan, uint32_t index, graft_fusion_count *out_count) {
+  *out_count = (graft_fusion_count){0};
+  if (index >= plan->n_fusion_rules) return;
+  const graft_fusion_rule *rule = &plan->fusion_rules[index];
+  *out_count = (graft_fusion_count){rule->def->name, rule->def->op, rule->n_groups, rule->n_near_misses, rule->is_off};
+}
+
+uint32_t graft_plan_n_fusion_groups(const graft_plan *plan) {
+  return plan->fused_groups.n;
+}
+
+void graft_plan_fusion_group(const graft_plan *plan, uint32_t index, graft_fusion_group *out_group) {
+  *out_group = (graft_fusion_group){0};
+  if (index >= plan->fused_groups.n) return;
+  const graft_fused_group *group = plan->fused_groups.items[index];
+  *out_group =
+      (graft_fusion_group){plan->fusion_rules[group->rule].def->name, group->label, group->n_nodes, group->obstacle};
+}
+
+graft_status graft_plan_print_fusions(const graft_plan *plan, graft_writer writer) {
+  char line[512];
+  for (uint32_t i = 0; i < plan->n_fusion_rules; ++i) {
+    const graft_fusion_rule *rule = &plan->fusion_rules[i];
+    if (rule->n_groups == 0 && rule->n_near_misses == 0 && !rule->is_off) continue;
+    snprintf(line, sizeof line, "%-22s %5u fused, %u nearly%s\n", rule->def->name, (unsigned)rule->n_groups,
+             (unsigned)rule->n_near_misses, rule->is_off ? "; switched off" : "");
+    GRAFT_TRY(writer.write(writer.user, line, strlen(line)));
+  }
+  for (uint32_t i = 0; i < plan->fused_groups.n; ++i) {
+    graft_fusion_group group;
+    graft_plan_fusion_group(plan, i, &group);
+    if (group.obstacle == NULL) continue;
+    snprintf(line, sizeof line, "  nearly %s at %s: %s\n", group.rule, group.label, group.obstacle);
+    GRAFT_TRY(writer.write(writer.user, line, strlen(line)));
+  }
+  return GRAFT_OK;
+}
