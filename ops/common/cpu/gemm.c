@@ -2,7 +2,7 @@
 
 // Enough items to keep many threads busy to the end, as long as that costs little: the fewer rows an item has, the more
 // laying out its block of B weighs; the fewer columns, the more copying A does.
-enum { ITEMS_WANTED = 64, ROWS_WANTED = 84, ROWS_MOST = 512, PANELS_WANTED = 2 };
+enum { ITEMS_WANTED = 64, ROWS_WANTED = 84, ROWS_MOST = 256, PANELS_WANTED = 2 };
 
 // How an output is cut: into |m_parts| × |n_parts| rectangles of whole strips and whole panels.
 typedef struct split {
@@ -123,7 +123,8 @@ static graft_gemm_ahead a_ahead(const graft_gemm *g, const graft_gemm_block *blo
 static graft_gemm_ahead b_ahead(const graft_gemm *g, const graft_gemm_block *block, int64_t i, int64_t parts) {
   if (block->rows <= 0) return (graft_gemm_ahead){0};
   if (g->load_b) return g->b_ahead(g->b_context, block, i, parts);
-  if (!g->b_is_packed) return (graft_gemm_ahead){0};
+  // For few rows the micro-kernel looks ahead itself.
+  if (!g->b_is_packed || g->m <= g->core->direct_rows_max) return (graft_gemm_ahead){0};
   const int64_t panel = g->core->panel, element = graft_gemm_element_bytes(g->b.type);
   const int64_t first = part_begin(block->rows, parts, i), end = part_begin(block->rows, parts, i + 1);
   const int64_t offset = block->column * g->k + (block->row + first) * panel;

@@ -20,7 +20,7 @@ enum { ROWS = 6, VECTORS = 4, BLOCK_COLUMNS = 128 };
 #else
 enum { ROWS = 4, VECTORS = 2, BLOCK_COLUMNS = 128 };
 #endif
-enum { PANEL = VECTORS * LANES, DIRECT_ROWS = 4 };
+enum { PANEL = VECTORS * LANES, DIRECT_ROWS = 4, STREAM_AHEAD = 8192 };
 
 // One tile of |rows| × |vectors| vectors; both and the type are constants once inlined.
 ALWAYS_INLINE void multiply_tile(const graft_gemm_strip *s, const int rows, const int vectors,
@@ -44,16 +44,22 @@ ALWAYS_INLINE void multiply_tile(const graft_gemm_strip *s, const int rows, cons
       VEC_UNROLL
       for (int j = 0; j < vectors; ++j) sum[i][j] = vec_madd(ai, bj[j], sum[i][j]);
     }
+    // Few rows are bound by memory: ask early for every line of B.
+    if (rows <= DIRECT_ROWS) {
+      for (size_t byte = 0; byte < PANEL * element; byte += 64) __builtin_prefetch(b + STREAM_AHEAD + byte);
+    }
     ++a;
     b += PANEL * element;
   }
+  const size_t c_stride = s->c_stride;
+  const bool accumulate = s->accumulate;
   float *c = s->c + column;
   VEC_UNROLL
   for (int i = 0; i < rows; ++i) {
     VEC_UNROLL
     for (int j = 0; j < vectors; ++j) {
-      float *cij = c + (size_t)i * s->c_stride + j * LANES;
-      vec_store(cij, s->accumulate ? vec_load(cij) + sum[i][j] : sum[i][j]);
+      float *cij = c + (size_t)i * c_stride + j * LANES;
+      vec_store(cij, accumulate ? vec_load(cij) + sum[i][j] : sum[i][j]);
     }
   }
 }
