@@ -1,6 +1,5 @@
 // test_norms.c — what conformance cases cannot say of norms, softmax and element-wise operators: that an item gives the
-// same bytes in any batch, that special values come out as IEEE 754 has them, and that
-// one tensor may be both operands.
+// same bytes in any batch, that special values come out as IEEE 754 has them, that one tensor may be both operands.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
