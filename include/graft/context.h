@@ -21,7 +21,7 @@ typedef void (*graft_log_fn)(void *user, graft_log_level level, const char *line
 // Zero-initialise, set struct_size and what differs from the defaults.
 typedef struct graft_context_options {
   uint32_t struct_size;
-  int32_t n_threads;       // at most 1024; 0: GRAFT_THREADS from the environment, else one per core that this process may use
+  int32_t n_threads;       // at most 1024; 0: GRAFT_THREADS from the environment, else one per core of this process
   const char *cpu_target;  // NULL: GRAFT_CPU from the environment, else the best: "baseline", "avx2", "avx512"
   bool without_builtins;   // begin with an empty registry
   bool ignore_environment;
@@ -45,8 +45,8 @@ GRAFT_API void graft_context_destroy(graft_context *context);
 // of its header; the sentence says which), GRAFT_E_UNSUPPORTED (built for a newer interface), GRAFT_E_NO_MEMORY.
 GRAFT_API GRAFT_NODISCARD graft_status graft_context_register(graft_context *context, const graft_extension *extension);
 
-// Removes an extension. GRAFT_E_BUSY while a graph or a plan of this context is alive or one of its devices is open,
-// GRAFT_E_NOT_FOUND when it is not registered.
+// Removes an extension. GRAFT_E_BUSY while a graph or a plan of this context is alive, or a device of a backend that
+// the extension brings is open; GRAFT_E_NOT_FOUND when it is not registered.
 GRAFT_API GRAFT_NODISCARD graft_status graft_context_unregister(graft_context *context,
                                                                 const graft_extension *extension);
 
@@ -59,14 +59,24 @@ GRAFT_API graft_error *graft_context_error_slot(graft_context *context);
 GRAFT_API void graft_context_log(graft_context *context, graft_log_level level, const char *format, ...)
     GRAFT_PRINTF(3, 4);
 
-// Registry, in order of name; kernels by operator, then in order of choice (priority, application before native,
-// registration). Lookups return NULL where nothing has that name. Borrowed.
+// Registry, in order of name; extensions in order of registration, as they were given; kernels by operator, then in
+// order of choice (priority, application before native, registration). Lookups return NULL where nothing has that name.
+// Borrowed.
+GRAFT_API uint32_t graft_context_n_extensions(const graft_context *context);
+GRAFT_API const graft_extension *graft_context_extension(const graft_context *context, uint32_t index);
 GRAFT_API uint32_t graft_context_n_ops(const graft_context *context);
 GRAFT_API const graft_op_def *graft_context_op(const graft_context *context, uint32_t index);
 GRAFT_API const graft_op_def *graft_context_find_op(const graft_context *context, const char *name);
 GRAFT_API uint32_t graft_context_n_kernels(const graft_context *context);
 GRAFT_API const graft_kernel_def *graft_context_kernel(const graft_context *context, uint32_t index);
 GRAFT_API const graft_kernel_def *graft_context_find_kernel(const graft_context *context, const char *name);
+// The extension that brought |kernel|, and whether its vendor provides the kernel's backend ("native"); NULL and false
+// where it is not registered.
+GRAFT_API const graft_extension *graft_context_kernel_origin(const graft_context *context,
+                                                             const graft_kernel_def *kernel);
+GRAFT_API bool graft_context_kernel_is_native(const graft_context *context, const graft_kernel_def *kernel);
+// The dtype named |name|, built in (upper case is accepted) or registered.
+GRAFT_API graft_dtype graft_context_find_dtype(const graft_context *context, const char *name);
 GRAFT_API uint32_t graft_context_n_fusions(const graft_context *context);
 GRAFT_API const graft_fusion_def *graft_context_fusion(const graft_context *context, uint32_t index);
 GRAFT_API uint32_t graft_context_n_backends(const graft_context *context);

@@ -97,6 +97,14 @@ GRAFT_API const char *graft_device_name(const graft_device *device);            
 GRAFT_API const graft_backend_def *graft_device_backend(const graft_device *device);
 GRAFT_API void *graft_device_state(const graft_device *device);  // the backend's own; for backends and their services
 
+// Whether a registered kernel of its operator, an application's included, or one for any operator can run |node| on
+// |device| (node->device is not read). With |native_only| only kernels of the vendor that provides the backend count.
+// Fusion rules and decompositions do not. When none can, |why| (may be NULL) has the reason of the last one asked.
+// A kernel's own callbacks may ask about other operators; about their own they are refused, with a reason. Thread-safe
+// as long as nothing is registered meanwhile.
+GRAFT_API bool graft_device_supports(const graft_device *device, const graft_node_info *node, bool native_only,
+                                     graft_reason *why);
+
 #ifdef __cplusplus
 }
 #endif

@@ -13,6 +13,7 @@
 #include "graft/kernel.h"
 #include "graft/op.h"
 #include "graft/plan.h"
+#include "graft/plugin.h"
 #include "graft/status.h"
 #include "graft/tensor.h"
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "src/plan/plan_internal.h"
+#include "src/run/query.h"
 #include "src/run/registry.h"
 
 // Lines "kernel: reason\n" of the kernels asked so far.
@@ -58,13 +59,9 @@ static bool packs_constants(const graft_kernel_def *kernel, const graft_node_inf
 
 static bool can_run(const selection *s, const graft_kernel_def *kernel, graft_reason *why) {
   const graft_plan *plan = s->plan;
-  uint64_t missing = kernel->requires & ~plan->device_info.features;
-  if (missing != 0) {
-    return graft_refuse(why, "the device lacks features 0x%llx that it needs", (unsigned long long)missing);
-  }
   if ((plan->flags & GRAFT_PLAN_REFERENCE) && kernel->op != NULL)
     return graft_refuse(why, "only references were asked for");
-  if (kernel->supports != NULL && !kernel->supports(s->node, why)) return false;
+  if (!graft_query_supports(kernel, s->node, plan->device_info.features, why)) return false;
   if ((plan->flags & GRAFT_PLAN_NO_PACKING) && packs_constants(kernel, s->node)) {
     return graft_refuse(why, "it packs constants, which was switched off");
   }
@@ -94,7 +91,7 @@ static void consider(selection *s, const graft_kernel_def *kernel) {
     (void)reject(s, kernel, &why);
     return;
   }
-  if (kernel->preferred == NULL || kernel->preferred(s->node, &why)) {
+  if (graft_query_prefers(kernel, s->node, &why)) {
     s->chosen = kernel;
     return;
   }

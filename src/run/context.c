@@ -95,6 +95,7 @@ void graft_context_destroy(graft_context *context) {
   }
   graft_device_close_all(context);
   graft_registry_release(&context->registry);
+  graft_plugin_close_all(context);
   free(context->fusion);
   pthread_mutex_destroy(&context->log_mutex);
   free(context);
@@ -104,15 +105,33 @@ graft_status graft_context_register(graft_context *context, const graft_extensio
   return graft_registry_add(&context->registry, &extension, 1, &context->error);
 }
 
-graft_status graft_context_unregister(graft_context *context, const graft_extension *extension) {
+// A device holds nothing of an extension but its backend: constants in a kernel's layout go with the last plan.
+static const graft_device *find_device_of(const graft_context *context, const graft_extension *extension) {
+  for (const graft_device *device = context->devices; device != NULL; device = graft_device_next(device)) {
+    const graft_backend_def *backend = graft_device_backend(device);
+    const graft_named *named = graft_index_find(&context->registry.index, GRAFT_NAME_BACKEND, backend->name);
+    if (named != NULL && strcmp(named->extension->name, extension->name) == 0) return device;
+  }
+  return NULL;
+}
+
+graft_status graft_context_remove(graft_context *context, const graft_extension *const *extensions, uint32_t n) {
   unsigned n_users = atomic_load(&context->n_users);
   if (n_users > 0)
     return GRAFT_FAIL(&context->error, GRAFT_E_BUSY,
                       "%u graphs and plans of this context are alive; destroy them before unregistering", n_users);
-  if (context->devices != NULL)
-    return GRAFT_FAIL(&context->error, GRAFT_E_BUSY, "device %s is open; nothing can be unregistered any more",
-                      graft_device_name(context->devices));
-  return graft_registry_remove(&context->registry, extension, &context->error);
+  for (uint32_t i = 0; i < n; ++i) {
+    const graft_device *device =
+        graft_registry_has(&context->registry, extensions[i]) ? find_device_of(context, extensions[i]) : NULL;
+    if (device != NULL)
+      return GRAFT_FAIL(&context->error, GRAFT_E_BUSY, "device %s is open; the extension that brings it must stay",
+                        graft_device_name(device));
+  }
+  return graft_registry_remove(&context->registry, extensions, n, &context->error);
+}
+
+graft_status graft_context_unregister(graft_context *context, const graft_extension *extension) {
+  return graft_context_remove(context, &extension, 1);
 }
 
 const graft_error *graft_context_error(const graft_context *context) {

@@ -16,6 +16,7 @@ struct graft_device {
   uint32_t index;
   void *state;
   struct graft_constant_cache *constants;
+  graft_queries *queries;
   char name[NAME_BYTES];
 };
 
@@ -57,6 +58,22 @@ static graft_status not_found(graft_context *context, const char *name, const ch
                     why[0] == '\0' ? "" : ": ", why, list_devices(context, list, sizeof list));
 }
 
+static graft_status make_queries(graft_error *error, graft_queries **out_queries) {
+  graft_queries *queries = calloc(1, sizeof *queries);
+  if (queries == NULL || pthread_mutex_init(&queries->mutex, NULL) != 0) {
+    free(queries);
+    return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for a device");
+  }
+  *out_queries = queries;
+  return GRAFT_OK;
+}
+
+static void free_device(graft_device *device) {
+  if (device->queries != NULL) pthread_mutex_destroy(&device->queries->mutex);
+  free(device->queries);
+  free(device);
+}
+
 static graft_status open_device(graft_context *context, const graft_backend_def *backend, uint32_t index,
                                 graft_device **out_device) {
   graft_device *device = calloc(1, sizeof *device);
@@ -66,11 +83,12 @@ static graft_status open_device(graft_context *context, const graft_backend_def 
   device->index = index;
   snprintf(device->name, sizeof device->name, "%s:%u", backend->name, (unsigned)index);
   context->error = (graft_error){0};
-  graft_status status = backend->open(&context->backend_config, index, &context->error, &device->state);
+  graft_status status = make_queries(&context->error, &device->queries);
+  if (status == GRAFT_OK) status = backend->open(&context->backend_config, index, &context->error, &device->state);
   if (status != GRAFT_OK) {
     if (context->error.status == GRAFT_OK) GRAFT_FAIL(&context->error, status, "the backend gives no reason");
     graft_error_note(&context->error, "opening device %s", device->name);
-    free(device);
+    free_device(device);
     return status;
   }
   device->next = context->devices;
@@ -101,7 +119,7 @@ void graft_device_close_all(graft_context *context) {
     graft_device *device = context->devices;
     context->devices = device->next;
     device->backend->close(device->state);
-    free(device);
+    free_device(device);
   }
 }
 
@@ -120,6 +138,14 @@ const graft_backend_def *graft_device_backend(const graft_device *device) {
 
 void *graft_device_state(const graft_device *device) {
   return device->state;
+}
+
+graft_queries *graft_device_queries(const graft_device *device) {
+  return device->queries;
+}
+
+const graft_device *graft_device_next(const graft_device *device) {
+  return device->next;
 }
 
 graft_context *graft_device_context(const graft_device *device) {

@@ -34,22 +34,45 @@ fail:
   return status;
 }
 
-graft_status graft_registry_remove(graft_registry *registry, const graft_extension *extension, graft_error *error) {
-  uint32_t at = 0;
-  while (at < registry->n_extensions && registry->extensions[at]->source != extension) ++at;
-  if (at == registry->n_extensions)
-    return GRAFT_FAIL(error, GRAFT_E_NOT_FOUND, "the extension is not registered in this context");
-  graft_registered *removed = registry->extensions[at];
-  uint32_t n = registry->n_extensions - 1;
-  graft_registered **rest = calloc((size_t)n + 1, sizeof *rest);
-  if (rest == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory to unregister an extension");
-  for (uint32_t i = 0; i < n; ++i) rest[i] = registry->extensions[i < at ? i : i + 1];
-  graft_status status = exchange(registry, rest, n, error);
-  if (status == GRAFT_OK) {
-    graft_registered_destroy(removed);
-  } else {
-    free(rest);
+static bool is_source(const graft_registered *registered, const graft_extension *const *extensions, uint32_t n) {
+  for (uint32_t i = 0; i < n; ++i) {
+    if (registered->source == extensions[i]) return true;
   }
+  return false;
+}
+
+bool graft_registry_has(const graft_registry *registry, const graft_extension *extension) {
+  for (uint32_t i = 0; i < registry->n_extensions; ++i) {
+    if (registry->extensions[i]->source == extension) return true;
+  }
+  return false;
+}
+
+graft_status graft_registry_remove(graft_registry *registry, const graft_extension *const *extensions, uint32_t n,
+                                   graft_error *error) {
+  uint32_t n_old = registry->n_extensions, n_kept = 0;
+  for (uint32_t i = 0; i < n; ++i) {
+    if (!graft_registry_has(registry, extensions[i]))
+      return GRAFT_FAIL(error, GRAFT_E_NOT_FOUND, "the extension is not registered in this context");
+  }
+  graft_registered **old = registry->extensions, **kept = calloc((size_t)n_old + 1, sizeof *kept);
+  graft_registered **removed = calloc((size_t)n_old + 1, sizeof *removed);
+  graft_status status = GRAFT_OK;
+  if (kept == NULL || removed == NULL) {
+    status = GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory to unregister an extension");
+    goto end;
+  }
+  for (uint32_t i = 0; i < n_old; ++i) {
+    if (is_source(old[i], extensions, n)) removed[i - n_kept] = old[i];
+    else kept[n_kept++] = old[i];
+  }
+  status = exchange(registry, kept, n_kept, error);
+  if (status != GRAFT_OK) goto end;
+  for (uint32_t i = 0; i < n_old - n_kept; ++i) graft_registered_destroy(removed[i]);
+  kept = NULL;  // the registry's now
+end:
+  free(kept);
+  free(removed);
   return status;
 }
 
@@ -114,6 +137,32 @@ uint32_t graft_context_n_backends(const graft_context *context) {
 
 const graft_backend_def *graft_context_backend(const graft_context *context, uint32_t index) {
   return at(context, GRAFT_NAME_BACKEND, index);
+}
+
+uint32_t graft_context_n_extensions(const graft_context *context) {
+  return context->registry.n_extensions;
+}
+
+const graft_extension *graft_context_extension(const graft_context *context, uint32_t index) {
+  return index < context->registry.n_extensions ? context->registry.extensions[index]->source : NULL;
+}
+
+const graft_extension *graft_context_kernel_origin(const graft_context *context, const graft_kernel_def *kernel) {
+  const graft_named *named = graft_index_find(&context->registry.index, GRAFT_NAME_KERNEL, kernel->name);
+  for (uint32_t i = 0; named != NULL && i < context->registry.n_extensions; ++i) {
+    const graft_registered *registered = context->registry.extensions[i];
+    if (named->extension == &registered->tables) return registered->source;
+  }
+  return NULL;
+}
+
+bool graft_context_kernel_is_native(const graft_context *context, const graft_kernel_def *kernel) {
+  return graft_registry_is_native(context, kernel);
+}
+
+graft_dtype graft_context_find_dtype(const graft_context *context, const char *name) {
+  graft_dtype built_in = graft_dtype_find(name);
+  return built_in != NULL ? built_in : find(context, GRAFT_NAME_DTYPE, name);
 }
 
 const graft_backend_def *graft_registry_find_backend(const graft_context *context, const char *name) {

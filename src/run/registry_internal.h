@@ -71,7 +71,10 @@ bool graft_index_is_native(const graft_index *index, const graft_named *kernel);
 // Adds all of |extensions| or none.
 graft_status graft_registry_add(graft_registry *registry, const graft_extension *const *extensions, uint32_t n,
                                 graft_error *error);
-graft_status graft_registry_remove(graft_registry *registry, const graft_extension *extension, graft_error *error);
+// Removes all of |extensions| or none. Errors: GRAFT_E_NOT_FOUND, GRAFT_E_NO_MEMORY.
+graft_status graft_registry_remove(graft_registry *registry, const graft_extension *const *extensions, uint32_t n,
+                                   graft_error *error);
+bool graft_registry_has(const graft_registry *registry, const graft_extension *extension);
 void graft_registry_release(graft_registry *registry);
 
 #endif
