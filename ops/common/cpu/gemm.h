@@ -87,6 +87,7 @@ typedef struct graft_gemm_output {
 // What is compiled once per target. Constant; all functions are thread-safe.
 typedef struct graft_gemm_core {
   const char *target;
+  uint64_t requires;        // graft_cpu_feature bits
   int32_t rows_max;         // rows of a strip
   int32_t direct_rows_max;  // up to this many rows, bf16 and f16 panels are expanded in registers
   int32_t panel;            // columns of a panel

@@ -45,7 +45,7 @@ ALWAYS_INLINE void multiply_tile(const graft_gemm_strip *s, const int rows, cons
       for (int j = 0; j < vectors; ++j) sum[i][j] = vec_madd(ai, bj[j], sum[i][j]);
     }
     // Few rows are bound by memory: ask early for every line of B.
-    if (rows <= DIRECT_ROWS) {
+    if (rows <= DIRECT_ROWS && rows < ROWS) {
       for (size_t byte = 0; byte < PANEL * element; byte += 64) __builtin_prefetch(b + STREAM_AHEAD + byte);
     }
     ++a;
@@ -335,6 +335,7 @@ static void store(const graft_gemm_output *out, const graft_gemm_block *block, c
 
 const graft_gemm_core GRAFT_TARGETED(graft_gemm_core) = {
     .target = GRAFT_QUOTE(GRAFT_TARGET),
+    .requires = GRAFT_TARGET_REQUIRES,
     .rows_max = ROWS,
     .direct_rows_max = DIRECT_ROWS,
     .panel = PANEL,
