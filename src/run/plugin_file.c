@@ -9,38 +9,66 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/base/checked.h"
+
+typedef struct plugin_file {
+  const char *path;
+  int descriptor;
+  size_t bytes;
+} plugin_file;
+
 #if defined(__ELF__)
 #include <elf.h>
+#include <link.h>
 
-// What the loader would refuse with a message for programmers is refused here with one for people.
-static graft_status check_header(const char *path, const unsigned char *head, size_t n, graft_error *error) {
-  Elf64_Ehdr own;  // the first members are alike in 32-bit files
-  if (n < sizeof own || memcmp(head, ELFMAG, SELFMAG) != 0)
-    return GRAFT_FAIL(error, GRAFT_E_FORMAT, "%s is no shared object, so it is no plug-in", path);
-  memcpy(&own, head, sizeof own);
 #if defined(__x86_64__)
-  const unsigned machine = EM_X86_64;
-  const char *const name = "x86-64";
+enum { OWN_MACHINE = EM_X86_64 };
 #elif defined(__aarch64__)
-  const unsigned machine = EM_AARCH64;
-  const char *const name = "arm64";
+enum { OWN_MACHINE = EM_AARCH64 };
 #else
-  const unsigned machine = own.e_machine;
-  const char *const name = "another processor";
+enum { OWN_MACHINE = EM_NONE };  // the loader decides
 #endif
-  if (own.e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32) || own.e_machine != machine)
+enum { OWN_CLASS = sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32 };
+
+static graft_status check_header(const plugin_file *file, const ElfW(Ehdr) * head, graft_error *error) {
+  bool is_foreign = head->e_ident[EI_CLASS] != OWN_CLASS || (OWN_MACHINE != EM_NONE && head->e_machine != OWN_MACHINE);
+  if (is_foreign)
     return GRAFT_FAIL(error, GRAFT_E_FORMAT,
-                      "%s was built for another processor (ELF machine %u); this program runs on %s", path,
-                      (unsigned)own.e_machine, name);
-  if (own.e_type != ET_DYN)
+                      "the plug-in %s was built for another processor (ELF machine %u; here it is %d)", file->path,
+                      (unsigned)head->e_machine, (int)OWN_MACHINE);
+  if (head->e_type != ET_DYN)
     return GRAFT_FAIL(error, GRAFT_E_FORMAT,
-                      "%s is a program or an object file; a plug-in is a shared object (-shared)", path);
+                      "%s is a program or an object file; a plug-in is a shared object (-shared)", file->path);
   return GRAFT_OK;
 }
+
+// The loader maps what the file says it has and crashes where a download ended early.
+static graft_status check_segments(const plugin_file *file, const ElfW(Ehdr) * head, graft_error *error) {
+  for (unsigned i = 0; i < head->e_phnum; ++i) {
+    ElfW(Phdr) segment;
+    size_t at = head->e_phoff + (size_t)i * sizeof segment, end;
+    bool is_whole = head->e_phentsize == sizeof segment && at <= (size_t)INT64_MAX &&
+                    pread(file->descriptor, &segment, sizeof segment, (off_t)at) == (ssize_t)sizeof segment &&
+                    graft_checked_add(segment.p_offset, segment.p_filesz, &end) && end <= file->bytes;
+    if (!is_whole)
+      return GRAFT_FAIL(error, GRAFT_E_FORMAT, "the plug-in %s is cut: it has %zu bytes and says that it has more",
+                        file->path, file->bytes);
+  }
+  return GRAFT_OK;
+}
+
+// What the loader would refuse with a message for programmers is refused here with one for people.
+static graft_status check_content(const plugin_file *file, graft_error *error) {
+  ElfW(Ehdr) head;
+  if (pread(file->descriptor, &head, sizeof head, 0) != (ssize_t)sizeof head ||
+      memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
+    return GRAFT_FAIL(error, GRAFT_E_FORMAT, "%s is no shared object, so it is no plug-in", file->path);
+  GRAFT_TRY(check_header(file, &head, error));
+  return check_segments(file, &head, error);
+}
 #else
-static graft_status check_header(const char *path, const unsigned char *head, size_t n, graft_error *error) {
-  (void)head;
-  if (n == 0) return GRAFT_FAIL(error, GRAFT_E_FORMAT, "%s is empty, so it is no plug-in", path);
+static graft_status check_content(const plugin_file *file, graft_error *error) {
+  if (file->bytes == 0) return GRAFT_FAIL(error, GRAFT_E_FORMAT, "%s is empty, so it is no plug-in", file->path);
   return GRAFT_OK;
 }
 #endif
@@ -51,18 +79,21 @@ static graft_status fail_to_open(const char *path, int code, graft_error *error)
 }
 
 static graft_status check_file(const char *path, graft_error *error) {
-  unsigned char head[64];
   struct stat info;
-  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe must not make us wait
-  if (file < 0) return fail_to_open(path, errno, error);
+  plugin_file file = {.path = path,
+                      .descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};  // a pipe: do not wait
+  if (file.descriptor < 0) return fail_to_open(path, errno, error);
   graft_status status = GRAFT_OK;
-  ssize_t n = 0;
-  if (fstat(file, &info) != 0) status = fail_to_open(path, errno, error);
-  else if (!S_ISREG(info.st_mode))
+  if (fstat(file.descriptor, &info) != 0) {
+    status = fail_to_open(path, errno, error);
+  } else if (!S_ISREG(info.st_mode)) {
     status = GRAFT_FAIL(error, GRAFT_E_FORMAT, "%s is no file, so it is no plug-in", path);
-  else if ((n = read(file, head, sizeof head)) < 0) status = fail_to_open(path, errno, error);
-  close(file);
-  return status == GRAFT_OK ? check_header(path, head, (size_t)n, error) : status;
+  } else {
+    file.bytes = (size_t)info.st_size;
+    status = check_content(&file, error);
+  }
+  close(file.descriptor);
+  return status;
 }
 
 // dlopen searches the system's folders for a name without a slash; a path is what was given.
