@@ -206,7 +206,7 @@ static graft_tensor *final_layer(builder *b, graft_tensor *x, const char *patch_
   graft_model_push(b->model, "%s", patch_name);
   graft_tensor *scale = graft_silu(b->graph, b->time);
   scale = graft_model_linear_bias(b->model, scale, "adaLN_modulation.1", (graft_model_size){b->time_dim, c->dim});
-  scale = graft_reshape(b->graph, plus_one(b, scale), 3, (int64_t[]){b->shape->batch, 1, c->dim});
+  scale = plus_one(b, graft_reshape(b->graph, scale, 3, (int64_t[]){b->shape->batch, 1, c->dim}));
   x = graft_layer_norm(b->graph, x, graft_graph_none(), graft_graph_none(), FINAL_NORM_EPS);
   const graft_model_size size = {c->dim, c->patch * c->patch * c->in_channels};
   x = graft_model_linear_bias(b->model, graft_mul(b->graph, x, scale), "linear", size);

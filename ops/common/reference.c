@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/common/infer.h"
+
 void *graft_reference_allocate(int64_t n, size_t size, graft_error *error) {
   void *memory = calloc(n > 0 ? (size_t)n : 1, size);
   if (!memory) {
@@ -139,4 +141,19 @@ graft_status graft_infer_require_float(const graft_infer_args *args, uint32_t in
                       dtype->name);
   }
   return GRAFT_OK;
+}
+
+graft_status graft_infer_fits_output(const graft_infer_args *args, uint32_t input, const char *name) {
+  const graft_tensor_desc *desc = args->inputs[input], *output = &args->outputs[0];
+  if (!desc) return GRAFT_OK;
+  GRAFT_TRY(graft_infer_require_float(args, input, name, false));
+  bool fits = desc->rank <= output->rank;
+  for (int32_t d = 1; fits && d <= desc->rank; ++d) {
+    const int64_t own = desc->shape[desc->rank - d], full = output->shape[output->rank - d];
+    fits = own == full || own == 1;
+  }
+  if (fits) return GRAFT_OK;
+  char text[160];
+  return GRAFT_FAIL(args->error, GRAFT_E_SHAPE, "%s is %s, which does not broadcast into the result", name,
+                    graft_tensor_desc_format(desc, text, sizeof text));
 }

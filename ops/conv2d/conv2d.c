@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "graft/extension.h"
+#include "ops/common/infer.h"
 #include "ops/common/reference.h"
 #include "ops/conv2d/conv2d_cases.h"
 
@@ -66,7 +67,7 @@ static graft_status output_size(const graft_infer_args *args, int axis, int64_t 
   return GRAFT_OK;
 }
 
-static graft_status infer(graft_infer_args *args) {
+graft_status graft_infer_conv2d(graft_infer_args *args) {
   const graft_conv2d_attrs *attrs = args->attrs;
   GRAFT_TRY(graft_infer_require_float(args, X, "x", false));
   GRAFT_TRY(graft_infer_require_float(args, WEIGHT, "the weight", true));
@@ -190,7 +191,7 @@ static const graft_op_def ops[] = {{
     .attrs = attr_defs,
     .n_attrs = sizeof attr_defs / sizeof attr_defs[0],
     .attrs_bytes = sizeof(graft_conv2d_attrs),
-    .infer = infer,
+    .infer = graft_infer_conv2d,
     .reference = reference,
     .flops = flops,
     .cases = graft_conv2d_cases,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "graft/extension.h"
+#include "ops/common/infer.h"
 #include "ops/common/reference.h"
 #include "ops/group_norm/group_norm_cases.h"
 
@@ -21,7 +22,7 @@ static graft_status check_per_channel(const graft_infer_args *args, uint32_t inp
                     (long long)n_channels);
 }
 
-static graft_status infer(graft_infer_args *args) {
+graft_status graft_infer_group_norm(graft_infer_args *args) {
   const graft_group_norm_attrs *attrs = args->attrs;
   const graft_tensor_desc *x = args->inputs[X];
   GRAFT_TRY(graft_infer_require_float(args, X, "x", false));
@@ -152,7 +153,7 @@ static const graft_op_def ops[] = {{
     .attrs = schema,
     .n_attrs = sizeof schema / sizeof schema[0],
     .attrs_bytes = sizeof(graft_group_norm_attrs),
-    .infer = infer,
+    .infer = graft_infer_group_norm,
     .reference = reference,
     .flops = flops,
     .cases = graft_group_norm_cases,

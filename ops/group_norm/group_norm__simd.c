@@ -1,6 +1,7 @@
 #include "graft/extension.h"
 #include "ops/common/cpu/moments.h"
 #include "ops/common/cpu/target.h"
+#include "ops/common/cpu/vector_math.h"
 #include "ops/group_norm/group_norm.h"
 
 enum { X, WEIGHT, BIAS };
@@ -28,6 +29,7 @@ typedef struct arguments {
   float *y;
   per_channel weight, bias;
   double eps;
+  bool has_silu;   // of graft.group_norm_silu.v1
   moments *parts;  // of each unit; not used where a group is one chunk
 } arguments;
 
@@ -63,12 +65,17 @@ static float channel_value(const per_channel *p, int64_t channel, float otherwis
   return value;
 }
 
-static void normalise_run(const float *x, float *y, int64_t n, moments_scaling s, float bias) {
-  const vec factor = vec_all(s.factor), shift = vec_all(bias);
+static inline __attribute__((always_inline)) vec transform(vec x, moments_scaling s, vec shift, bool has_silu) {
+  const vec y = vec_madd(moments_distance(x, s), vec_all(s.factor), shift);
+  return has_silu ? y * vec_sigmoid(y) : y;
+}
+
+static inline __attribute__((always_inline)) void normalise_run(const float *x, float *y, int64_t n, moments_scaling s,
+                                                                float bias, bool has_silu) {
+  const vec shift = vec_all(bias);
   int64_t i = 0;
-  for (; i + LANES <= n; i += LANES) vec_store(y + i, vec_madd(moments_distance(vec_load(x + i), s), factor, shift));
-  if (i == n) return;
-  vec_store_n(y + i, vec_madd(moments_distance(vec_load_n(x + i, n - i), s), factor, shift), n - i);
+  for (; i + LANES <= n; i += LANES) vec_store(y + i, transform(vec_load(x + i), s, shift, has_silu));
+  if (i < n) vec_store_n(y + i, transform(vec_load_n(x + i, n - i), s, shift, has_silu), n - i);
 }
 
 // Channel by channel, as each has its own weight and bias.
@@ -81,7 +88,12 @@ static void normalise_chunk(const arguments *a, chunk c, moments_scaling scaling
     const int64_t channel_end = (in_group + 1) * l->channel_size, end = channel_end < c.end ? channel_end : c.end;
     moments_scaling s = scaling;
     s.factor *= channel_value(&a->weight, channel, 1);
-    normalise_run(a->x + base + begin, a->y + base + begin, end - begin, s, channel_value(&a->bias, channel, 0));
+    const float bias = channel_value(&a->bias, channel, 0);
+    if (a->has_silu) {
+      normalise_run(a->x + base + begin, a->y + base + begin, end - begin, s, bias, true);
+    } else {
+      normalise_run(a->x + base + begin, a->y + base + begin, end - begin, s, bias, false);
+    }
     begin = end;
   }
 }
@@ -146,7 +158,7 @@ static per_channel find_channels(const graft_encode_args *args, uint32_t input) 
   return (per_channel){.data = args->inputs[input], .type = desc->dtype->code, .step = desc->dtype->block_bytes};
 }
 
-static graft_status encode(graft_encoder *encoder, const graft_encode_args *args) {
+static graft_status encode_with(graft_encoder *encoder, const graft_encode_args *args, bool has_silu) {
   const graft_group_norm_attrs *attrs = args->node->attrs;
   const arguments a = {.layout = plan_layout(args->node),
                        .x = args->inputs[X],
@@ -154,6 +166,7 @@ static graft_status encode(graft_encoder *encoder, const graft_encode_args *args
                        .weight = find_channels(args, WEIGHT),
                        .bias = find_channels(args, BIAS),
                        .eps = attrs->eps,
+                       .has_silu = has_silu,
                        .parts = args->workspace};
   graft_cpu_task task = {.run = run_measure, .args = &a, .args_bytes = sizeof a};
   task.n_items = (a.layout.n_units + a.layout.units_per_item - 1) / a.layout.units_per_item;
@@ -162,18 +175,24 @@ static graft_status encode(graft_encoder *encoder, const graft_encode_args *args
   return graft_cpu_encode(encoder, &task, args->error);
 }
 
-static const graft_kernel_def kernels[] = {{
-    .struct_size = sizeof kernels[0],
-    .priority = GRAFT_TARGET_PRIORITY,
-    .name = GRAFT_TARGETED_NAME(group_norm_f32_contiguous),
-    .op = "graft.group_norm.v1",
-    .backend = "cpu",
-    .requires = GRAFT_TARGET_REQUIRES,
-    .supports = supports,
-    .in_place_inputs = 1u << X,
-    .prepare = prepare,
-    .encode = encode,
-}};
+static graft_status encode(graft_encoder *encoder, const graft_encode_args *args) {
+  return encode_with(encoder, args, false);
+}
+
+static graft_status encode_silu(graft_encoder *encoder, const graft_encode_args *args) {
+  return encode_with(encoder, args, true);
+}
+
+#define KERNEL(op_name, suffix)                                                                      \
+  .struct_size = sizeof(graft_kernel_def), .priority = GRAFT_TARGET_PRIORITY,                        \
+  .name = GRAFT_TARGETED_NAME(group_norm##suffix##_f32_contiguous), .op = op_name, .backend = "cpu", \
+  .requires = GRAFT_TARGET_REQUIRES, .supports = supports, .in_place_inputs = 1u << X, .prepare = prepare
+
+// The second has the first's inputs and attributes.
+static const graft_kernel_def kernels[] = {
+    {KERNEL("graft.group_norm.v1", ), .encode = encode},
+    {KERNEL("graft.group_norm_silu.v1", _silu), .encode = encode_silu},
+};
 
 extern const graft_extension GRAFT_TARGETED(graft_extension_group_norm);
 const graft_extension GRAFT_TARGETED(graft_extension_group_norm) = {

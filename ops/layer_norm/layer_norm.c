@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "graft/extension.h"
+#include "ops/common/infer.h"
 #include "ops/common/reference.h"
 #include "ops/layer_norm/layer_norm_cases.h"
 
@@ -19,7 +20,7 @@ static graft_status check_per_channel(const graft_infer_args *args, uint32_t inp
                     name, (long long)n);
 }
 
-static graft_status infer(graft_infer_args *args) {
+graft_status graft_infer_layer_norm(graft_infer_args *args) {
   const graft_layer_norm_attrs *attrs = args->attrs;
   const graft_tensor_desc *x = args->inputs[X];
   GRAFT_TRY(graft_infer_require_float(args, X, "x", false));
@@ -113,7 +114,7 @@ static const graft_op_def ops[] = {{
     .attrs = schema,
     .n_attrs = sizeof schema / sizeof schema[0],
     .attrs_bytes = sizeof(graft_layer_norm_attrs),
-    .infer = infer,
+    .infer = graft_infer_layer_norm,
     .reference = reference,
     .flops = flops,
     .cases = graft_layer_norm_cases,

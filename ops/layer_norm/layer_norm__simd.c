@@ -4,8 +4,8 @@
 #include "ops/common/cpu/target.h"
 #include "ops/layer_norm/layer_norm.h"
 
-enum { X, WEIGHT, BIAS };       // of the node
-enum { TO, FROM, N_OPERANDS };  // of the walk
+enum { X, WEIGHT, BIAS, SCALE, SHIFT };  // of the node; the last two of graft.layer_norm_modulate.v1 only
+enum { TO, FROM, SCALE_ROWS, SHIFT_ROWS, N_OPERANDS };  // of the walk
 
 // A weight or bias: one element for each of a row's, or none.
 typedef struct per_channel {
@@ -19,8 +19,14 @@ typedef struct arguments {
   const char *x;
   char *y;
   per_channel weight, bias;
+  const char *scale, *shift;  // NULL: none
   double eps;
 } arguments;
+
+typedef struct row {
+  const float *x, *scale, *shift;
+  float *y;
+} row;
 
 static inline vec transform(vec x, moments_scaling s) {
   return moments_distance(x, s) * vec_all(s.factor);
@@ -37,26 +43,47 @@ static inline vec apply_channels(const arguments *a, vec v, int64_t i, int64_t n
   return v;
 }
 
-static void normalise(const arguments *a, const float *x, float *y) {
+static inline vec load_floats(const float *p, int64_t n) {
+  return n < LANES ? vec_load_n(p, n) : vec_load(p);
+}
+
+// The |n| ≤ LANES elements from |i| on. |is_modulated| is known where this is inlined.
+static inline __attribute__((always_inline)) vec finish(const arguments *a, row r, moments_scaling scaling, int64_t i,
+                                                        int64_t n, bool is_modulated) {
+  const vec v = apply_channels(a, transform(load_floats(r.x + i, n), scaling), i, n);
+  if (!is_modulated) return v;
+  const vec scale = load_floats(r.scale + i, n) + 1;
+  return r.shift ? vec_madd(v, scale, load_floats(r.shift + i, n)) : v * scale;
+}
+
+static inline __attribute__((always_inline)) void normalise(const arguments *a, row r, bool is_modulated) {
   const int64_t n = a->loops.row_length;
-  const moments_scaling scaling = moments_normalise(moments_measure(x, n), a->eps);
+  const moments_scaling scaling = moments_normalise(moments_measure(r.x, n), a->eps);
   int64_t i = 0;
-  for (; i + LANES <= n; i += LANES) {
-    vec_store(y + i, apply_channels(a, transform(vec_load(x + i), scaling), i, LANES));
-  }
-  if (i == n) return;
-  const vec rest = transform(vec_load_n(x + i, n - i), scaling);
-  vec_store_n(y + i, apply_channels(a, rest, i, n - i), n - i);
+  for (; i + LANES <= n; i += LANES) vec_store(r.y + i, finish(a, r, scaling, i, LANES, is_modulated));
+  if (i < n) vec_store_n(r.y + i, finish(a, r, scaling, i, n - i, is_modulated), n - i);
+}
+
+static const float *floats_at(const char *base, int64_t offset) {
+  return base ? (const float *)(const void *)(base + offset) : NULL;
 }
 
 static void run(const void *args, int64_t item, const graft_cpu_worker *worker) {
   (void)worker;
   const arguments *a = args;
   const graft_loops_item part = graft_loops_find_item(&a->loops, item);
-  for (int64_t row = part.first_row; row < part.end_row; ++row) {
-    int64_t offsets[N_OPERANDS];
-    graft_loops_find_row(&a->loops, row, offsets);
-    normalise(a, (const float *)(const void *)(a->x + offsets[FROM]), (float *)(void *)(a->y + offsets[TO]));
+  for (int64_t i = part.first_row; i < part.end_row; ++i) {
+    int64_t offsets[N_OPERANDS] = {0};
+    graft_loops_find_row(&a->loops, i, offsets);
+    const row r = {.x = floats_at(a->x, offsets[FROM]),
+                   .scale = floats_at(a->scale, offsets[SCALE_ROWS]),
+                   .shift = floats_at(a->shift, offsets[SHIFT_ROWS]),
+                   .y = (float *)(void *)(a->y + offsets[TO])};
+    if (a->scale) {
+      normalise(a, r, true);
+    } else {
+      normalise(a, r, false);
+    }
   }
 }
 
@@ -78,37 +105,67 @@ static bool supports(const graft_node_info *node, graft_reason *why) {
   return true;
 }
 
+// Without a shift the scale takes its place in the walk.
+static void plan_walk(const graft_node_info *node, bool is_modulated, graft_loops *loops) {
+  const graft_tensor_desc *operands[N_OPERANDS] = {[TO] = node->outputs[0], [FROM] = node->inputs[X]};
+  if (is_modulated) {
+    operands[SCALE_ROWS] = node->inputs[SCALE];
+    operands[SHIFT_ROWS] = node->inputs[SHIFT] ? node->inputs[SHIFT] : node->inputs[SCALE];
+  }
+  graft_loops_init(loops, operands, is_modulated ? N_OPERANDS : SCALE_ROWS, GRAFT_LOOPS_LAST_DIMENSION);
+}
+
+static bool supports_modulated(const graft_node_info *node, graft_reason *why) {
+  if (!supports(node, why)) return false;
+  const graft_tensor_desc *scale = node->inputs[SCALE], *shift = node->inputs[SHIFT];
+  if (scale->dtype != GRAFT_F32 || (shift && shift->dtype != GRAFT_F32)) {
+    return graft_refuse(why, "scale or shift is not f32");
+  }
+  graft_loops loops;
+  plan_walk(node, true, &loops);
+  for (int32_t k = 0; k < N_OPERANDS; ++k) {
+    if (loops.steps[k] != (int64_t)sizeof(float)) return graft_refuse(why, "rows are not contiguous");
+  }
+  return true;
+}
+
 static per_channel find_channels(const graft_encode_args *args, uint32_t input) {
   const graft_tensor_desc *desc = args->node->inputs[input];
   if (!desc) return (per_channel){0};
   return (per_channel){.data = args->inputs[input], .type = desc->dtype->code, .step = desc->dtype->block_bytes};
 }
 
-static graft_status encode(graft_encoder *encoder, const graft_encode_args *args) {
-  const graft_node_info *node = args->node;
-  const graft_layer_norm_attrs *attrs = node->attrs;
+static graft_status encode_rows(graft_encoder *encoder, const graft_encode_args *args, bool is_modulated) {
+  const graft_layer_norm_attrs *attrs = args->node->attrs;
   arguments a = {.x = args->inputs[X],
                  .y = args->outputs[0],
                  .weight = find_channels(args, WEIGHT),
                  .bias = find_channels(args, BIAS),
+                 .scale = is_modulated ? args->inputs[SCALE] : NULL,
+                 .shift = is_modulated ? args->inputs[SHIFT] : NULL,
                  .eps = attrs->eps};
-  const graft_tensor_desc *const operands[N_OPERANDS] = {[TO] = node->outputs[0], [FROM] = node->inputs[X]};
-  graft_loops_init(&a.loops, operands, N_OPERANDS, GRAFT_LOOPS_LAST_DIMENSION);
+  plan_walk(args->node, is_modulated, &a.loops);
   const graft_cpu_task task = {.run = run, .args = &a, .args_bytes = sizeof a, .n_items = a.loops.n_items};
   return graft_cpu_encode(encoder, &task, args->error);
 }
 
-static const graft_kernel_def kernels[] = {{
-    .struct_size = sizeof kernels[0],
-    .priority = GRAFT_TARGET_PRIORITY,
-    .name = GRAFT_TARGETED_NAME(layer_norm_f32_rows),
-    .op = "graft.layer_norm.v1",
-    .backend = "cpu",
-    .requires = GRAFT_TARGET_REQUIRES,
-    .supports = supports,
-    .in_place_inputs = 1u << X,
-    .encode = encode,
-}};
+static graft_status encode(graft_encoder *encoder, const graft_encode_args *args) {
+  return encode_rows(encoder, args, false);
+}
+
+static graft_status encode_modulated(graft_encoder *encoder, const graft_encode_args *args) {
+  return encode_rows(encoder, args, true);
+}
+
+#define KERNEL(kernel, op_name)                                                                                    \
+  .struct_size = sizeof(graft_kernel_def), .priority = GRAFT_TARGET_PRIORITY, .name = GRAFT_TARGETED_NAME(kernel), \
+  .op = op_name, .backend = "cpu", .requires = GRAFT_TARGET_REQUIRES, .in_place_inputs = 1u << X
+
+static const graft_kernel_def kernels[] = {
+    {KERNEL(layer_norm_f32_rows, "graft.layer_norm.v1"), .supports = supports, .encode = encode},
+    {KERNEL(layer_norm_modulate_f32_rows, "graft.layer_norm_modulate.v1"), .supports = supports_modulated,
+     .encode = encode_modulated},
+};
 
 extern const graft_extension GRAFT_TARGETED(graft_extension_layer_norm);
 const graft_extension GRAFT_TARGETED(graft_extension_layer_norm) = {

@@ -3,12 +3,13 @@
 #include <stdlib.h>
 
 #include "graft/extension.h"
+#include "ops/common/infer.h"
 #include "ops/common/reference.h"
 #include "ops/linear/linear_cases.h"
 
 enum { X, WEIGHT, BIAS };
 
-static graft_status infer(graft_infer_args *args) {
+graft_status graft_infer_linear(graft_infer_args *args) {
   const graft_tensor_desc *x = args->inputs[X], *weight = args->inputs[WEIGHT], *bias = args->inputs[BIAS];
   GRAFT_TRY(graft_infer_require_float(args, X, "x", false));
   GRAFT_TRY(graft_infer_require_float(args, WEIGHT, "the weight", true));
@@ -109,7 +110,7 @@ static const graft_op_def ops[] = {{
     .max_inputs = 3,
     .n_outputs = 1,
     .optional_inputs = 1u << BIAS,
-    .infer = infer,
+    .infer = graft_infer_linear,
     .reference = reference,
     .flops = flops,
     .cases = graft_linear_cases,

@@ -4,12 +4,13 @@
 #include <stdlib.h>
 
 #include "graft/extension.h"
+#include "ops/common/infer.h"
 #include "ops/common/reference.h"
 #include "ops/rms_norm/rms_norm_cases.h"
 
 enum { X, WEIGHT };
 
-static graft_status infer(graft_infer_args *args) {
+graft_status graft_infer_rms_norm(graft_infer_args *args) {
   const graft_rms_norm_attrs *attrs = args->attrs;
   const graft_tensor_desc *x = args->inputs[X], *weight = args->inputs[WEIGHT];
   GRAFT_TRY(graft_infer_require_float(args, X, "x", false));
@@ -93,7 +94,7 @@ static const graft_op_def ops[] = {{
     .attrs = schema,
     .n_attrs = sizeof schema / sizeof schema[0],
     .attrs_bytes = sizeof(graft_rms_norm_attrs),
-    .infer = infer,
+    .infer = graft_infer_rms_norm,
     .reference = reference,
     .flops = flops,
     .cases = graft_rms_norm_cases,

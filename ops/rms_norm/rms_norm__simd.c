@@ -1,8 +1,6 @@
-#include <math.h>
-
 #include "graft/extension.h"
 #include "ops/common/cpu/loops.h"
-#include "ops/common/cpu/simd.h"
+#include "ops/common/cpu/rms.h"
 #include "ops/common/cpu/target.h"
 #include "ops/rms_norm/rms_norm.h"
 
@@ -17,23 +15,6 @@ typedef struct arguments {
   graft_dtype_code weight_type;
   double eps;
 } arguments;
-
-// Four sums that do not wait for each other, and so short ones: rounding stays far below the inputs'.
-static float sum_of_squares(const float *x, int64_t n) {
-  vec sums[4] = {{0}};
-  int64_t i = 0;
-  for (; i + 4 * LANES <= n; i += 4 * LANES) {
-    for (int32_t k = 0; k < 4; ++k) {
-      const vec v = vec_load(x + i + k * LANES);
-      sums[k] = vec_madd(v, v, sums[k]);
-    }
-  }
-  for (; i < n; i += LANES) {
-    const vec v = n - i < LANES ? vec_load_n(x + i, n - i) : vec_load(x + i);
-    sums[0] = vec_madd(v, v, sums[0]);
-  }
-  return vec_reduce_sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
-}
 
 static inline __attribute__((always_inline)) void scale_row(const float *x, float *y, int64_t n, float factor,
                                                             const char *weight, graft_dtype_code type) {
@@ -51,7 +32,7 @@ static inline __attribute__((always_inline)) void scale_row(const float *x, floa
 
 static void normalise(const arguments *a, const float *x, float *y) {
   const int64_t n = a->loops.row_length;
-  const float factor = (float)(1 / sqrt((double)sum_of_squares(x, n) / (double)n + a->eps));
+  const float factor = rms_factor(x, n, a->eps);
   if (!a->weight) {
     scale_row(x, y, n, factor, NULL, GRAFT_DTYPE_F32);
   } else if (a->weight_type == GRAFT_DTYPE_F32) {
@@ -74,19 +55,14 @@ static void run(const void *args, int64_t item, const graft_cpu_worker *worker) 
   }
 }
 
-static bool is_plain(const graft_tensor_desc *weight) {
-  if (!weight) return true;
-  if (weight->dtype != GRAFT_F32 && weight->dtype != GRAFT_F16 && weight->dtype != GRAFT_BF16) return false;
-  return graft_tensor_desc_is_contiguous(weight);
-}
-
 static bool supports(const graft_node_info *node, graft_reason *why) {
   const graft_tensor_desc *x = node->inputs[X], *y = node->outputs[0];
   if (x->dtype != GRAFT_F32) return graft_refuse(why, "x is %s, not f32", x->dtype->name);
   if (!graft_tensor_desc_is_dense_from(x, x->rank - 1) || !graft_tensor_desc_is_dense_from(y, y->rank - 1)) {
     return graft_refuse(why, "rows are not contiguous");
   }
-  if (!is_plain(node->inputs[WEIGHT])) return graft_refuse(why, "the weight is not contiguous f32, f16 or bf16");
+  if (!rms_takes_weight(node->inputs[WEIGHT]))
+    return graft_refuse(why, "the weight is not contiguous f32, f16 or bf16");
   return true;
 }
 

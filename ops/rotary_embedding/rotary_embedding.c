@@ -4,12 +4,13 @@
 #include <string.h>
 
 #include "graft/extension.h"
+#include "ops/common/infer.h"
 #include "ops/common/reference.h"
 #include "ops/rotary_embedding/rotary_embedding_cases.h"
 
 enum { X, TABLE };
 
-static graft_status infer(graft_infer_args *args) {
+graft_status graft_infer_rotary_embedding(graft_infer_args *args) {
   const graft_tensor_desc *x = args->inputs[X], *table = args->inputs[TABLE];
   GRAFT_TRY(graft_infer_require_float(args, X, "x", false));
   if (x->rank != 4) return GRAFT_FAIL(args->error, GRAFT_E_SHAPE, "x must have 4 dimensions, not %d", x->rank);
@@ -112,7 +113,7 @@ static const graft_op_def ops[] = {{
     .attrs = attr_defs,
     .n_attrs = 1,
     .attrs_bytes = sizeof(graft_rotary_attrs),
-    .infer = infer,
+    .infer = graft_infer_rotary_embedding,
     .reference = reference,
     .flops = flops,
     .cases = graft_rotary_embedding_cases,

@@ -5,7 +5,7 @@
 
 #include "graft/tensor.h"
 
-enum { GRAFT_LOOPS_MAX_OPERANDS = 3 };
+enum { GRAFT_LOOPS_MAX_OPERANDS = 4 };
 
 // Made by graft_loops_init; holds no addresses and may be copied.
 typedef struct graft_loops {

@@ -56,7 +56,7 @@ static const graft_fusion_def fusions[] = {{
     .name = "swiglu",
     .op = "graft.swiglu.v1",
     .forms = graft_swiglu_cases,
-    .n_forms = 1,
+    .n_forms = GRAFT_SWIGLU_N_FORMS,
 }};
 
 extern const graft_extension graft_extension_swiglu;

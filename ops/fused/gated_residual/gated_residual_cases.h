@@ -1,0 +1,11 @@
+// gated_residual_cases.h — examples of graft.gated_residual.v1; the first ones are the forms that the fusion rule looks
+// for.
+#ifndef GRAFT_OPS_FUSED_GATED_RESIDUAL_GATED_RESIDUAL_CASES_H
+#define GRAFT_OPS_FUSED_GATED_RESIDUAL_GATED_RESIDUAL_CASES_H
+
+#include "graft/op.h"
+
+enum { GRAFT_GATED_RESIDUAL_N_FORMS = 4, GRAFT_GATED_RESIDUAL_N_CASES = 17 };
+extern const graft_op_case graft_gated_residual_cases[GRAFT_GATED_RESIDUAL_N_CASES];
+
+#endif

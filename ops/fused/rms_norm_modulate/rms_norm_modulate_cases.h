@@ -1,0 +1,11 @@
+// rms_norm_modulate_cases.h — examples of graft.rms_norm_modulate.v1; the first ones are the forms that the fusion rule
+// looks for.
+#ifndef GRAFT_OPS_FUSED_RMS_NORM_MODULATE_RMS_NORM_MODULATE_CASES_H
+#define GRAFT_OPS_FUSED_RMS_NORM_MODULATE_RMS_NORM_MODULATE_CASES_H
+
+#include "graft/op.h"
+
+enum { GRAFT_RMS_NORM_MODULATE_N_FORMS = 2, GRAFT_RMS_NORM_MODULATE_N_CASES = 15 };
+extern const graft_op_case graft_rms_norm_modulate_cases[GRAFT_RMS_NORM_MODULATE_N_CASES];
+
+#endif
