@@ -1,0 +1,32 @@
+// quantize.h — rotates and quantises rows on the CPU, with the bits of the reference (quantize_convrot_i8.h).
+#ifndef GRAFT_OPS_COMMON_CPU_QUANTIZE_H
+#define GRAFT_OPS_COMMON_CPU_QUANTIZE_H
+
+#include "graft/dtype.h"
+
+// One row. Thread-safe for distinct targets and scratch.
+typedef struct graft_quantize_row {
+  const void *x;          // dense
+  graft_dtype_code type;  // f32, f16 or bf16
+  int64_t n, group;       // whole groups, which are powers of four; 1: no rotation
+  bool has_bf16_grid;
+  int8_t *q;
+  float *scale;
+  float *scratch;  // room for graft_quantize_scratch_floats(n), aligned to 64 bytes
+} graft_quantize_row;
+
+// What is compiled once per target.
+typedef struct graft_quantize_core {
+  void (*row)(const graft_quantize_row *row);
+} graft_quantize_core;
+
+extern const graft_quantize_core graft_quantize_core__baseline;
+extern const graft_quantize_core graft_quantize_core__avx2;
+extern const graft_quantize_core graft_quantize_core__avx512;
+
+// Floats of scratch for rows of |n| elements: whole vectors, and a multiple of 64 bytes.
+static inline int64_t graft_quantize_scratch_floats(int64_t n) {
+  return (n + 15) / 16 * 16;
+}
+
+#endif
