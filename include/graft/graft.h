@@ -14,6 +14,7 @@
 #include "graft/op.h"
 #include "graft/plan.h"
 #include "graft/plugin.h"
+#include "graft/serialize.h"
 #include "graft/status.h"
 #include "graft/tensor.h"
 

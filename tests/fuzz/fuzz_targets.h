@@ -29,4 +29,10 @@ int fuzz_tokenizer_vocabulary(const uint8_t *data, size_t size);
 // The input is a configuration file, and an index of shards.
 int fuzz_json(const uint8_t *data, size_t size);
 
+// The input is a graph as text: read, checked, written and read again, and planned.
+int fuzz_graph(const uint8_t *data, size_t size);
+
+// The input fills the tables of an extension: registered, used and unregistered.
+int fuzz_extension(const uint8_t *data, size_t size);
+
 #endif

@@ -16,6 +16,8 @@ static const struct {
     {"tokenizer_json", fuzz_tokenizer_json},
     {"tokenizer_vocabulary", fuzz_tokenizer_vocabulary},
     {"json", fuzz_json},
+    {"graph", fuzz_graph},
+    {"extension", fuzz_extension},
 };
 
 static size_t replay(const char *corpus, const char *name, fuzz_target run) {
