@@ -1,0 +1,319 @@
+#include "ops/common/cpu/gemm_i8.h"
+#include "ops/common/cpu/simd.h"
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+#if defined(__clang__)
+#define VEC_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define VEC_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+// What a target brings: a vector of sums, four terms of several columns of B, four terms of a row of A, their product,
+// and the sums of a row of the tile in the order of columns.
+#if defined(__AVX512F__)
+
+#define CORE_TARGET __attribute__((target("avx512vnni")))
+#define CORE_LAYOUT "i8 panels of 32 columns, starts"
+enum { ROWS = 14, VECTORS = 2, PANEL = 32, IS_UNSIGNED = 1, A_BYTES = 1 };
+typedef __m512i sums;
+typedef __m512i terms;
+typedef uint8_t a_element;
+
+CORE_TARGET ALWAYS_INLINE terms load_b(const int8_t *b) {
+  return _mm512_loadu_si512(b);
+}
+CORE_TARGET ALWAYS_INLINE terms load_a(const a_element *a) {
+  int32_t four;
+  memcpy(&four, a, sizeof four);
+  return _mm512_set1_epi32(four);
+}
+CORE_TARGET ALWAYS_INLINE sums add_products(sums sum, terms a, terms b) {
+  return _mm512_dpbusd_epi32(sum, a, b);
+}
+CORE_TARGET ALWAYS_INLINE void in_order(const sums row[VECTORS], vec_u32 out[PANEL / LANES]) {
+  for (int j = 0; j < VECTORS; ++j) out[j] = (vec_u32)row[j];
+}
+ALWAYS_INLINE a_element to_a(int8_t x) {
+  return (a_element)((uint8_t)x ^ 0x80u);
+}
+
+#elif defined(__AVX2__)
+
+#define CORE_TARGET
+#define CORE_LAYOUT "i8 panels of 8 columns"
+enum { ROWS = 6, VECTORS = 2, PANEL = 8, IS_UNSIGNED = 0, A_BYTES = 2 };
+typedef __m256i sums;
+typedef __m256i terms;
+typedef int16_t a_element;
+
+// Four columns, widened to 16 bits: products of bytes as such would saturate.
+ALWAYS_INLINE terms load_b(const int8_t *b) {
+  return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)b));
+}
+ALWAYS_INLINE terms load_a(const a_element *a) {
+  int64_t four;
+  memcpy(&four, a, sizeof four);
+  return _mm256_set1_epi64x(four);
+}
+ALWAYS_INLINE sums add_products(sums sum, terms a, terms b) {
+  return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
+}
+ALWAYS_INLINE void in_order(const sums row[VECTORS], vec_u32 out[PANEL / LANES]) {
+  out[0] = (vec_u32)_mm256_permute4x64_epi64(_mm256_hadd_epi32(row[0], row[1]), 0xd8);
+}
+ALWAYS_INLINE a_element to_a(int8_t x) {
+  return x;
+}
+
+#elif defined(__SSE2__)
+
+#define CORE_TARGET
+#define CORE_LAYOUT "i8 panels of 8 columns"
+enum { ROWS = 2, VECTORS = 4, PANEL = 8, IS_UNSIGNED = 0, A_BYTES = 2 };
+typedef __m128i sums;
+typedef __m128i terms;
+typedef int16_t a_element;
+
+ALWAYS_INLINE terms load_b(const int8_t *b) {
+  const __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)b);
+  return _mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8);
+}
+ALWAYS_INLINE terms load_a(const a_element *a) {
+  int64_t four;
+  memcpy(&four, a, sizeof four);
+  return _mm_set1_epi64x(four);
+}
+ALWAYS_INLINE sums add_products(sums sum, terms a, terms b) {
+  return _mm_add_epi32(sum, _mm_madd_epi16(a, b));
+}
+ALWAYS_INLINE void in_order(const sums row[VECTORS], vec_u32 out[PANEL / LANES]) {
+  for (int j = 0; j < 2; ++j) {
+    const __m128 low = _mm_castsi128_ps(row[2 * j]), high = _mm_castsi128_ps(row[2 * j + 1]);
+    const __m128 even = _mm_shuffle_ps(low, high, 0x88), odd = _mm_shuffle_ps(low, high, 0xdd);
+    out[j] = (vec_u32)_mm_castps_si128(even) + (vec_u32)_mm_castps_si128(odd);
+  }
+}
+ALWAYS_INLINE a_element to_a(int8_t x) {
+  return x;
+}
+
+#elif defined(__ARM_NEON)
+
+#define CORE_TARGET
+#define CORE_LAYOUT "i8 panels of 8 columns"
+enum { ROWS = 4, VECTORS = 4, PANEL = 8, IS_UNSIGNED = 0, A_BYTES = 1 };
+typedef int32x4_t sums;
+typedef int8x8_t terms;
+typedef int8_t a_element;
+
+ALWAYS_INLINE terms load_b(const int8_t *b) {
+  return vld1_s8(b);
+}
+ALWAYS_INLINE terms load_a(const a_element *a) {
+  int32_t four;
+  memcpy(&four, a, sizeof four);
+  return vreinterpret_s8_s32(vdup_n_s32(four));
+}
+ALWAYS_INLINE sums add_products(sums sum, terms a, terms b) {
+  return vpadalq_s16(sum, vmull_s8(a, b));
+}
+ALWAYS_INLINE void in_order(const sums row[VECTORS], vec_u32 out[PANEL / LANES]) {
+  for (int j = 0; j < 2; ++j) out[j] = (vec_u32)vpaddq_s32(row[2 * j], row[2 * j + 1]);
+}
+ALWAYS_INLINE a_element to_a(int8_t x) {
+  return x;
+}
+
+#else
+
+#define CORE_TARGET
+#define CORE_LAYOUT "i8 panels of 4 columns"
+enum { ROWS = 2, VECTORS = 4, PANEL = 4, IS_UNSIGNED = 0, A_BYTES = 1 };
+typedef uint32_t sums;
+typedef const int8_t *terms;
+typedef int8_t a_element;
+
+ALWAYS_INLINE terms load_b(const int8_t *b) {
+  return b;
+}
+ALWAYS_INLINE terms load_a(const a_element *a) {
+  return a;
+}
+ALWAYS_INLINE sums add_products(sums sum, terms a, terms b) {
+  for (int i = 0; i < 4; ++i) sum += (uint32_t)(a[i] * b[i]);
+  return sum;
+}
+ALWAYS_INLINE void in_order(const sums row[VECTORS], vec_u32 out[PANEL / LANES]) {
+  for (int j = 0; j < VECTORS; ++j) out[0][j] = row[j];
+}
+ALWAYS_INLINE a_element to_a(int8_t x) {
+  return x;
+}
+
+#endif
+
+enum { VECTOR_BYTES = 4 * PANEL / VECTORS };  // of B that one vector of sums goes with
+
+// One tile of |rows| × PANEL sums; rows is a constant once inlined.
+CORE_TARGET ALWAYS_INLINE void multiply_tile(const graft_gemm_i8_strip *s, const int rows, int64_t column) {
+  const int8_t *b = s->b + (size_t)(column / PANEL) * s->panel_stride;
+  const a_element *a = (const a_element *)s->a;
+  sums sum[ROWS][VECTORS];
+  VEC_UNROLL
+  for (int i = 0; i < rows; ++i) {
+    VEC_UNROLL
+    for (int j = 0; j < VECTORS; ++j) sum[i][j] = (sums){0};
+  }
+  for (int32_t p = 0; p < s->groups; ++p) {
+    terms bj[VECTORS];
+    VEC_UNROLL
+    for (int j = 0; j < VECTORS; ++j) bj[j] = load_b(b + j * VECTOR_BYTES);
+    VEC_UNROLL
+    for (int i = 0; i < rows; ++i) {
+      const terms ai = load_a(a + i * GRAFT_GEMM_I8_A_STRIDE);
+      VEC_UNROLL
+      for (int j = 0; j < VECTORS; ++j) sum[i][j] = add_products(sum[i][j], ai, bj[j]);
+    }
+    a += 4;
+    b += 4 * PANEL;
+  }
+  const size_t c_stride = s->c_stride;
+  const int32_t *start = s->start ? s->start + column : NULL;
+  int32_t *c = s->c + column;
+  VEC_UNROLL
+  for (int i = 0; i < rows; ++i) {
+    vec_u32 row[PANEL / LANES];
+    in_order(sum[i], row);
+    for (int j = 0; j < PANEL / LANES; ++j) {
+      const int32_t *before = s->accumulate ? c : start;
+      vec_u32 old = {0};
+      if (before) memcpy(&old, before + j * LANES, sizeof old);
+      row[j] += old;
+      memcpy(c + j * LANES, &row[j], sizeof row[j]);
+    }
+    c += c_stride;
+  }
+}
+
+#define STRIP(rows)                                                                                \
+  CORE_TARGET static void multiply_##rows(const graft_gemm_i8_strip *s) {                          \
+    for (int64_t column = 0; column < s->columns; column += PANEL) multiply_tile(s, rows, column); \
+  }
+
+STRIP(1)
+STRIP(2)
+#if defined(__AVX2__) || defined(__ARM_NEON)
+STRIP(3)
+STRIP(4)
+#endif
+#if defined(__AVX2__)
+STRIP(5)
+STRIP(6)
+#endif
+#if defined(__AVX512F__)
+STRIP(7)
+STRIP(8)
+STRIP(9)
+STRIP(10)
+STRIP(11)
+STRIP(12)
+STRIP(13)
+STRIP(14)
+#endif
+
+static void multiply(const graft_gemm_i8_strip *s) {
+  typedef void strip_fn(const graft_gemm_i8_strip *);
+  static strip_fn *const table[ROWS] = {
+    multiply_1,
+    multiply_2,
+#if defined(__AVX2__) || defined(__ARM_NEON)
+    multiply_3,
+    multiply_4,
+#endif
+#if defined(__AVX2__)
+    multiply_5,
+    multiply_6,
+#endif
+#if defined(__AVX512F__)
+    multiply_7,
+    multiply_8,
+    multiply_9,
+    multiply_10,
+    multiply_11,
+    multiply_12,
+    multiply_13,
+    multiply_14,
+#endif
+  };
+  table[s->rows - 1](s);
+}
+
+static void load_rows(const int8_t *a, int64_t a_stride, const graft_gemm_block *block, void *out) {
+  a_element *to = out;
+  for (int64_t i = 0; i < block->rows; ++i) {
+    const int8_t *from = a + (block->row + i) * a_stride + block->column;
+    for (int64_t p = 0; p < block->columns; ++p) to[p] = to_a(from[p]);
+    for (int64_t p = block->columns; p % 4 != 0; ++p) to[p] = 0;
+    to += GRAFT_GEMM_I8_A_STRIDE;
+  }
+}
+
+// Number |j| of the row and its neighbours: scales, or one value repeated.
+ALWAYS_INLINE vec column_scales(const graft_gemm_i8_scales *s, int64_t column, int64_t left) {
+  if (!s->w) return vec_all(1);
+  if (s->w_step == 0) return vec_all(s->w[0]);
+  return left < LANES ? vec_load_n(s->w + column, left) : vec_load(s->w + column);
+}
+
+ALWAYS_INLINE vec round_to(vec v, graft_dtype_code type) {
+  if (type == GRAFT_DTYPE_BF16) return vec_from_bf16(vec_to_bf16(v));
+  if (type != GRAFT_DTYPE_F16) return v;
+  uint16_t halves[LANES];
+  vec_store_f16(halves, v);
+  return vec_load_f16(halves);
+}
+
+ALWAYS_INLINE vec in_comfy_order(const graft_gemm_i8_scales *s, vec sum, vec scale, int64_t column, int64_t left) {
+  const vec v = round_to(sum * scale, s->rounding);
+  if (!s->bias.data) return v;
+  const char *bias = (const char *)s->bias.data + column * graft_gemm_element_bytes(s->bias.type);
+  const int64_t n = left < LANES ? left : LANES;
+  return v + round_to(vec_load_typed_n(bias, s->bias.type, n), s->rounding);
+}
+
+static void dequantize_row(const graft_gemm_i8_scales *s, const graft_gemm_block *block, float x, const int64_t *wide,
+                           int32_t *c) {
+  const vec row_scale = vec_all(x);
+  for (int64_t j = 0; j < block->columns; j += LANES) {
+    const int64_t left = block->columns - j, column = block->column + j;
+    vec_i32 sum;
+    memcpy(&sum, c + j, sizeof sum);
+    vec v = __builtin_convertvector(sum, vec);
+    for (int64_t i = 0; wide && i < LANES && i < left; ++i) v[i] = (float)wide[j + i];
+    const vec scale = column_scales(s, column, left);
+    v = s->is_comfy ? in_comfy_order(s, v, row_scale * scale, column, left) : v * row_scale * scale;
+    memcpy(c + j, &v, sizeof v);
+  }
+}
+
+static void dequantize(const graft_gemm_i8_scales *s, const graft_gemm_block *block, const int64_t *wide, int32_t *c,
+                       size_t c_stride) {
+  for (int64_t i = 0; i < block->rows; ++i, c += c_stride) {
+    dequantize_row(s, block, s->x[(block->row + i) * s->x_step], wide, c);
+    if (wide) wide += c_stride;
+  }
+}
+
+const graft_gemm_i8_core GRAFT_TARGETED(graft_gemm_i8_core) = {
+    .layout = CORE_LAYOUT,
+    .floats = &GRAFT_TARGETED(graft_gemm_core),
+    .rows_max = ROWS,
+    .panel = PANEL,
+    .block_columns = 256,
+    .a_bytes = A_BYTES,
+    .is_unsigned = IS_UNSIGNED,
+    .multiply = multiply,
+    .load_rows = load_rows,
+    .dequantize = dequantize,
+};
