@@ -134,6 +134,16 @@ static graft_gemm_ahead b_ahead(const graft_gemm *g, const graft_gemm_block *blo
                             .stride = g->k * panel * element};
 }
 
+// Where a strip's finished rows go.
+static graft_gemm_ahead out_ahead(const graft_gemm *g, const graft_gemm_block *block) {
+  const int64_t element = graft_gemm_element_bytes(g->out.type);
+  return (graft_gemm_ahead){
+      .data = (const char *)g->out.data + (block->row * g->out.row_stride + block->column) * element,
+      .rows = block->rows,
+      .row_bytes = block->columns * element,
+      .stride = g->out.row_stride * element};
+}
+
 // Strip |i| of |n_strips| of a tile, for terms |k| … k + n_k.
 static graft_gemm_block a_block_of(const graft_gemm_block *tile, int64_t n_strips, int64_t i, int64_t k, int64_t n_k) {
   const int64_t begin = part_begin(tile->rows, n_strips, i), end = part_begin(tile->rows, n_strips, i + 1);
@@ -166,11 +176,11 @@ void graft_gemm_run(const graft_gemm *gemm, int64_t item, void *scratch) {
                                                        : a_block_of(&tile, n_strips, 0, b_next.row, b_next.rows);
       strip.ahead[0] = a_ahead(gemm, &a_next);
       strip.ahead[1] = b_ahead(gemm, &b_next, i, n_strips);
-      core->multiply(&strip);
-      if (!is_last) continue;
       const graft_gemm_block out = {
           .row = a_block.row, .rows = a_block.rows, .column = tile.column, .columns = tile.columns};
-      core->store(&gemm->out, &out, strip.c, strip.c_stride);
+      if (is_last) strip.ahead[2] = out_ahead(gemm, &out);
+      core->multiply(&strip);
+      if (is_last) core->store(&gemm->out, &out, strip.c, strip.c_stride);
     }
   }
 }

@@ -46,7 +46,7 @@ typedef struct graft_gemm_block {
   int64_t row, rows, column, columns;
 } graft_gemm_block;
 
-// Memory that will be read soon: |rows| runs of |row_bytes|, |stride| bytes apart. Fetched while the micro-kernel
+// Memory that will be wanted soon: |rows| runs of |row_bytes|, |stride| bytes apart. Fetched while the micro-kernel
 // works.
 typedef struct graft_gemm_ahead {
   const char *data;
@@ -64,7 +64,7 @@ typedef struct graft_gemm_strip {
   float *c;             // [rows][c_stride]; up to |columns| rounded up to whole panels is written
   size_t c_stride;
   bool accumulate;  // c += a·b instead of c = a·b
-  graft_gemm_ahead ahead[2];
+  graft_gemm_ahead ahead[3];
 } graft_gemm_strip;
 
 typedef enum graft_gemm_activation {
@@ -74,13 +74,14 @@ typedef enum graft_gemm_activation {
   GRAFT_GEMM_GELU_TANH,
 } graft_gemm_activation;
 
-// Where finished sums go, and what happens to them on the way: + bias, activation, + residual, rounding to |type|.
+// Where finished sums go, and what happens to them on the way: + bias, activation, · gate, + residual, rounding to
+// |type|.
 typedef struct graft_gemm_output {
   void *data;  // columns are dense
   graft_dtype_code type;
   int64_t row_stride;          // elements
   graft_gemm_matrix bias;      // element (i, j) is added to (i, j); a stride of 0 repeats it; no data: none.
-  graft_gemm_matrix residual;  // likewise; may be |data| itself. Both: column_stride 0 or 1.
+  graft_gemm_matrix gate, residual;  // likewise; may be |data| itself. All: column_stride 0 or 1.
   graft_gemm_activation activation;
 } graft_gemm_output;
 

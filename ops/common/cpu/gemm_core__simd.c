@@ -76,8 +76,7 @@ static inline void fetch_ahead(const graft_gemm_ahead *ahead, int64_t i, int64_t
 ALWAYS_INLINE void multiply_strip(const graft_gemm_strip *s, const int rows, const graft_dtype_code type) {
   const int64_t panels = (s->columns + PANEL - 1) / PANEL;
   for (int64_t i = 0; i < panels; ++i) {
-    fetch_ahead(&s->ahead[0], i, panels);
-    fetch_ahead(&s->ahead[1], i, panels);
+    for (int j = 0; j < 3; ++j) fetch_ahead(&s->ahead[j], i, panels);
     if (s->columns - i * PANEL > PANEL / 2) multiply_tile(s, rows, VECTORS, type, i * PANEL);
     else multiply_tile(s, rows, VECTORS / 2, type, i * PANEL);
   }
@@ -299,7 +298,7 @@ static void load_rows(const graft_gemm_matrix *a, const graft_gemm_block *block,
   }
 }
 
-// What |x| adds to |count| columns from |column| on.
+// What bias, gate or residual |x| has for |count| columns from |column| on.
 ALWAYS_INLINE vec addend(const graft_gemm_matrix *x, int64_t row, int64_t column, int64_t count) {
   const int64_t offset = row * x->row_stride + column * x->column_stride;
   const char *from = (const char *)x->data + offset * (x->type == GRAFT_DTYPE_F32 ? 4 : 2);
@@ -326,6 +325,7 @@ static void store(const graft_gemm_output *out, const graft_gemm_block *block, c
       vec v = vec_load(c + j);
       if (out->bias.data) v += addend(&out->bias, i, column, left);
       v = activate(v, out->activation);
+      if (out->gate.data) v *= addend(&out->gate, i, column, left);
       if (out->residual.data) v += addend(&out->residual, i, column, left);
       if (left < LANES) vec_store_typed_n(to + (size_t)j * element, out->type, v, left);
       else vec_store_typed(to + (size_t)j * element, out->type, v);
