@@ -168,8 +168,8 @@ static graft_status read_default_values(graft_pipeline *pipeline, const graft_js
 // graft_defaults.json, optional, beside model_index.json: width, height, steps and guidance that suit the model.
 static graft_status read_defaults(graft_pipeline *pipeline, graft_error *error) {
   graft_json *json;
-  pipeline->width = pipeline->family->width;
-  pipeline->height = pipeline->family->height;
+  pipeline->width = (int32_t)graft_pipeline_nearest_side(pipeline, pipeline->family->width, true);
+  pipeline->height = (int32_t)graft_pipeline_nearest_side(pipeline, pipeline->family->height, false);
   pipeline->n_steps = pipeline->family->n_steps;
   pipeline->guidance = pipeline->family->guidance;
   GRAFT_TRY(open_json(pipeline->path, "graft_defaults.json", error, &json));

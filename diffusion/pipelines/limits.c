@@ -38,7 +38,7 @@ int32_t graft_pipeline_max_tokens(const graft_pipeline *pipeline) {
   return most > 0 ? (int32_t)most : 0;
 }
 
-static int64_t nearest_side(const graft_pipeline *pipeline, int64_t side, bool is_width) {
+int64_t graft_pipeline_nearest_side(const graft_pipeline *pipeline, int64_t side, bool is_width) {
   const int64_t multiple = graft_pipeline_size_multiple(pipeline);
   const int64_t most = graft_pipeline_max_side(pipeline, is_width);
   if (side >= most) return most;
@@ -48,7 +48,8 @@ static int64_t nearest_side(const graft_pipeline *pipeline, int64_t side, bool i
 
 graft_status graft_pipeline_check_size(const graft_pipeline *pipeline, int64_t width, int64_t height,
                                        graft_error *error) {
-  const int64_t legal_width = nearest_side(pipeline, width, true), legal_height = nearest_side(pipeline, height, false);
+  const int64_t legal_width = graft_pipeline_nearest_side(pipeline, width, true),
+                legal_height = graft_pipeline_nearest_side(pipeline, height, false);
   if (width == legal_width && height == legal_height) return GRAFT_OK;
   return GRAFT_FAIL(error, GRAFT_E_INVALID,
                     "a picture of %lldx%lld is not possible: width and height must be multiples of %d, at most %dx%d; "

@@ -82,6 +82,8 @@ GRAFT_NODISCARD graft_status graft_pipeline_read_folder(graft_pipeline *pipeline
 int32_t graft_pipeline_latent_factor(const graft_pipeline *pipeline);
 int32_t graft_pipeline_size_multiple(const graft_pipeline *pipeline);
 int32_t graft_pipeline_max_side(const graft_pipeline *pipeline, bool is_width);
+// The legal side that is nearest to |side| pixels.
+int64_t graft_pipeline_nearest_side(const graft_pipeline *pipeline, int64_t side, bool is_width);
 int32_t graft_pipeline_max_tokens(const graft_pipeline *pipeline);
 GRAFT_NODISCARD graft_status graft_pipeline_check_size(const graft_pipeline *pipeline, int64_t width, int64_t height,
                                                        graft_error *error);

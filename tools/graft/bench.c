@@ -11,7 +11,7 @@
 #include "tools/graft/progress.h"
 #include "tools/graft/tool.h"
 
-enum { MAX_RUNS = 1000, PATH_BYTES = 4096 };
+enum { MAX_RUNS = 1000 };
 
 typedef struct bench_wishes {
   const char *model, *prompt;
@@ -60,13 +60,8 @@ static void print_peaks(const tool_peaks *peaks) {
 static int bench_peak(graft_context *context, const bench_wishes *wishes) {
   tool_peaks peaks;
   if (tool_measure_peaks(context, &peaks) != GRAFT_OK) return tool_report(graft_context_error(context));
-  if (!wishes->as_json) print_peaks(&peaks);
-  if (wishes->as_json) {
-    json_t *object = describe_peaks(&peaks);
-    json_dumpf(object, stdout, JSON_INDENT(2));
-    printf("\n");
-    json_decref(object);
-  }
+  if (wishes->as_json) return tool_print_json(describe_peaks(&peaks));
+  print_peaks(&peaks);
   return tool_finish_output(TOOL_OK);
 }
 
@@ -152,24 +147,23 @@ static void print_generate(const bench_wishes *w, const generate_times *times, c
   print_peaks(peaks);
 }
 
+static json_t *describe_generate(const bench_wishes *w, const generate_times *times, const tool_peaks *peaks) {
+  return json_pack("{s:f, s:f, s:f, s:f, s:f, s:I, s:o}", "first_seconds", times->first, "seconds", times->total,
+                   "denoise_seconds", times->denoise, "decode_seconds", times->decode, "flops", times->flops, "runs",
+                   (json_int_t)w->n_runs, "peak", describe_peaks(peaks));
+}
+
 static int bench_generate(graft_context *context, const bench_wishes *wishes) {
-  char path[PATH_BYTES];
-  if (!tool_find_model(wishes->model, path, sizeof path)) return TOOL_FAILED;
+  char path[TOOL_PATH_BYTES];
+  if (!tool_find_model(wishes->model, path)) return TOOL_FAILED;
   tool_catch_interrupt();
   generate_times times;
   tool_peaks peaks;
   graft_status status = time_generations(context, wishes, path, &times);
   if (status == GRAFT_OK) status = tool_measure_peaks(context, &peaks);
   if (status != GRAFT_OK) return tool_report(graft_context_error(context));
-  if (!wishes->as_json) print_generate(wishes, &times, &peaks);
-  if (wishes->as_json) {
-    json_t *object = json_pack("{s:f, s:f, s:f, s:f, s:f, s:I, s:o}", "first_seconds", times.first, "seconds",
-                               times.total, "denoise_seconds", times.denoise, "decode_seconds", times.decode, "flops",
-                               times.flops, "runs", (json_int_t)wishes->n_runs, "peak", describe_peaks(&peaks));
-    json_dumpf(object, stdout, JSON_INDENT(2));
-    printf("\n");
-    json_decref(object);
-  }
+  if (wishes->as_json) return tool_print_json(describe_generate(wishes, &times, &peaks));
+  print_generate(wishes, &times, &peaks);
   return tool_finish_output(TOOL_OK);
 }
 

@@ -54,11 +54,8 @@ static int run(const tool_command *self, int argc, char **argv) {
   json_t *list = as_json ? json_array() : NULL;
   for (uint32_t i = 0; i < graft_context_n_backends(context); ++i)
     show_backend(context, graft_context_backend(context, i), list);
-  if (as_json) json_dumpf(list, stdout, JSON_INDENT(2));
-  if (as_json) printf("\n");
-  json_decref(list);
   graft_context_destroy(context);
-  return tool_finish_output(TOOL_OK);
+  return as_json ? tool_print_json(list) : tool_finish_output(TOOL_OK);
 }
 
-const tool_command tool_devices = {"devices", "Lists the devices of this machine.", "[--json]", run};
+const tool_command tool_devices = {"devices", "Lists the devices of this machine.", "[OPTIONS]", run};

@@ -12,7 +12,7 @@
 #include "tools/graft/progress.h"
 #include "tools/graft/tool.h"
 
-enum { PATH_BYTES = 4096, MAX_BATCH = GRAFT_MAX_IMAGES };
+enum { MAX_BATCH = GRAFT_MAX_IMAGES };
 
 typedef struct wishes {
   const char *prompt, *negative, *model, *output, *noise, *dump, *profile;
@@ -47,11 +47,12 @@ static void on_plan_step(void *user, graft_pipeline_stage stage, const graft_pla
 }
 
 // "picture.png" for one image, "picture-2.png" for the second of several.
-static graft_status image_path(const wishes *w, uint32_t index, graft_error *error, char path[PATH_BYTES]) {
+static graft_status image_path(const wishes *w, uint32_t index, graft_error *error, char path[TOOL_PATH_BYTES]) {
   size_t stem = strlen(w->output) - 4;
-  int n = w->n_images == 1 ? snprintf(path, PATH_BYTES, "%s", w->output)
-                           : snprintf(path, PATH_BYTES, "%.*s-%u%s", (int)stem, w->output, index + 1, w->output + stem);
-  if (n < 0 || n >= PATH_BYTES) return GRAFT_FAIL(error, GRAFT_E_INVALID, "the output path is too long");
+  int n = w->n_images == 1
+              ? snprintf(path, TOOL_PATH_BYTES, "%s", w->output)
+              : snprintf(path, TOOL_PATH_BYTES, "%.*s-%u%s", (int)stem, w->output, index + 1, w->output + stem);
+  if (n < 0 || n >= TOOL_PATH_BYTES) return GRAFT_FAIL(error, GRAFT_E_INVALID, "the output path is too long");
   return GRAFT_OK;
 }
 
@@ -65,9 +66,11 @@ static graft_status probe(const char *path, graft_error *error) {
 }
 
 static graft_status probe_outputs(const wishes *w, graft_error *error) {
-  char path[PATH_BYTES];
-  GRAFT_TRY(image_path(w, 0, error, path));
-  GRAFT_TRY(probe(path, error));
+  char path[TOOL_PATH_BYTES];
+  for (uint32_t i = 0; i < w->n_images; ++i) {
+    GRAFT_TRY(image_path(w, i, error, path));
+    GRAFT_TRY(probe(path, error));
+  }
   GRAFT_TRY(probe(w->dump, error));
   return probe(w->profile, error);
 }
@@ -93,7 +96,7 @@ static char *describe(const wishes *w, const graft_generate_request *request, ui
 
 static graft_status write_image(const wishes *w, const graft_generate_request *request,
                                 const graft_generate_result *result, uint32_t index, graft_error *error) {
-  char path[PATH_BYTES];
+  char path[TOOL_PATH_BYTES];
   GRAFT_TRY(image_path(w, index, error, path));
   char *text = describe(w, request, request->seeds[index]);
   if (text == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory to write %s", path);
@@ -197,11 +200,17 @@ static graft_status run_request(graft_context *context, const char *model, const
   return status;
 }
 
+static bool is_same(const char *path, const char *other) {
+  return path != NULL && other != NULL && strcmp(path, other) == 0;
+}
+
 static int check(const tool_command *self, const wishes *w) {
   if (w->prompt == NULL) return tool_usage(self, "say what to draw: graft generate -p \"a red apple\"");
   size_t n = strlen(w->output);
   if (n < 5 || strcmp(w->output + n - 4, ".png") != 0)
     return tool_usage(self, "-o takes a file name that ends in .png; got '%s'", w->output);
+  if (is_same(w->dump, w->output) || is_same(w->profile, w->output) || is_same(w->profile, w->dump))
+    return tool_usage(self, "-o, --dump and --profile need names of their own");
   if (w->dump_blocks && w->dump == NULL) return tool_usage(self, "--dump-blocks needs --dump FILE.safetensors");
   return TOOL_PARSED;
 }
@@ -216,7 +225,7 @@ static int run(const tool_command *self, int argc, char **argv) {
        0, 0, NULL},
       {"model", 'm', TOOL_TEXT, "FOLDER", "Model in the diffusers layout (default: the one that ships with graft).",
        &w.model, 0, 0, NULL},
-      {"steps", 0, TOOL_INT, "N", "Sampler steps (default: the model's).", &w.n_steps, -any, any, &w.has_steps},
+      {"steps", 0, TOOL_INT, "N", "Sampler steps (default: the model's).", &w.n_steps, 1, any, &w.has_steps},
       {"guidance", 0, TOOL_REAL, "G",
        "How strongly to follow the prompt; 0 is off and twice as fast (default: the model's).", &w.guidance, -1e6, 1e6,
        &w.has_guidance},
@@ -238,8 +247,8 @@ static int run(const tool_command *self, int argc, char **argv) {
   int parsed = tool_parse(self, argc, argv, options, sizeof options / sizeof options[0], NULL, 0, NULL);
   if (parsed == TOOL_PARSED) parsed = check(self, &w);
   if (parsed != TOOL_PARSED) return parsed;
-  char model[PATH_BYTES];
-  if (!tool_find_model(w.model, model, sizeof model)) return TOOL_FAILED;
+  char model[TOOL_PATH_BYTES];
+  if (!tool_find_model(w.model, model)) return TOOL_FAILED;
   tool_catch_interrupt();
   graft_context *context = tool_open_context(w.n_threads);
   if (context == NULL) return TOOL_FAILED;

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 typedef struct magic {
   const char *bytes;
@@ -28,8 +29,10 @@ static const magic magics[] = {
 
 const char *tool_identify_bytes(const unsigned char *head, size_t n) {
   if (n == 0) return "an empty file";
+  // Web pages begin with any number of empty lines, in large or small letters.
+  for (; n > 0 && strchr(" \t\r\n", *head) != NULL && *head != '\0'; --n) ++head;
   for (size_t i = 0; i < sizeof magics / sizeof magics[0]; ++i)
-    if (n >= magics[i].n && memcmp(head, magics[i].bytes, magics[i].n) == 0) return magics[i].what;
+    if (n >= magics[i].n && strncasecmp((const char *)head, magics[i].bytes, magics[i].n) == 0) return magics[i].what;
   return NULL;
 }
 

@@ -2,7 +2,9 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "formats/excerpt.h"
 #include "formats/file.h"
 #include "graft/diffusion.h"
 #include "tools/graft/identify.h"
@@ -43,9 +45,9 @@ static json_t *describe_file(const char *path, const char *family, const graft_s
   json_t *dtypes = json_object();
   for (size_t i = 0; i < totals->n; ++i)
     json_object_set_new(dtypes, totals->names[i], json_integer((json_int_t)totals->bytes[i]));
-  return json_pack("{s:s, s:s, s:s?, s:I, s:I, s:I, s:o}", "path", path, "kind", "safetensors", "family", family,
-                   "tensors", (json_int_t)graft_safetensors_count(file), "elements", (json_int_t)totals->n_elements,
-                   "bytes", (json_int_t)totals->all_bytes, "dtypes", dtypes);
+  return json_pack("{s:o, s:s, s:s?, s:I, s:I, s:I, s:o}", "path", tool_json_text(path), "kind", "safetensors",
+                   "family", family, "tensors", (json_int_t)graft_safetensors_count(file), "elements",
+                   (json_int_t)totals->n_elements, "bytes", (json_int_t)totals->all_bytes, "dtypes", dtypes);
 }
 
 static void print_metadata(const graft_safetensors *file) {
@@ -53,24 +55,17 @@ static void print_metadata(const graft_safetensors *file) {
   const char *key;
   json_t *value;
   if (metadata == NULL) return;
-  json_object_foreach((json_t *)(uintptr_t)metadata, key, value) {
-    const char *text = json_string_value(value);
-    printf("  metadata     %.40s = %.60s%s\n", key, text, strlen(text) > 60 ? "…" : "");
-  }
+  json_object_foreach((json_t *)(uintptr_t)metadata, key, value) printf(
+      "  metadata     %s = %s\n", graft_excerpt_name(key).text, graft_excerpt_name(json_string_value(value)).text);
 }
 
 static int inspect_safetensors(const char *path, const graft_safetensors *file, bool as_json) {
   dtype_totals totals = {0};
   for (size_t i = 0; i < graft_safetensors_count(file); ++i) add_tensor(&totals, graft_safetensors_at(file, i));
   const char *family = tool_identify_tensors(file);
-  if (as_json) {
-    json_t *object = describe_file(path, family, file, &totals);
-    json_dumpf(object, stdout, JSON_INDENT(2));
-    printf("\n");
-    json_decref(object);
-    return tool_finish_output(TOOL_OK);
-  }
-  printf("%s: safetensors, %s\n", path, family != NULL ? family : "of no network that graft knows");
+  if (as_json) return tool_print_json(describe_file(path, family, file, &totals));
+  printf("%s: safetensors, %s\n", graft_excerpt_path(path).text,
+         family != NULL ? family : "of no network that graft knows");
   printf("  tensors      %zu\n  parameters   %lld\n", graft_safetensors_count(file), (long long)totals.n_elements);
   print_totals(&totals);
   print_metadata(file);
@@ -80,12 +75,14 @@ static int inspect_safetensors(const char *path, const graft_safetensors *file, 
 // A file that does not open as safetensors: says what it seems to be, with the reader's reason.
 static int refuse_file(const char *path, const graft_error *error) {
   unsigned char head[64];
-  FILE *file = fopen(path, "rbe");
+  struct stat info;
+  bool is_regular = stat(path, &info) == 0 && S_ISREG(info.st_mode);  // opening a pipe would wait for a writer
+  FILE *file = is_regular ? fopen(path, "rbe") : NULL;
   size_t n = file != NULL ? fread(head, 1, sizeof head, file) : 0;
   if (file != NULL) fclose(file);
   const char *what = file != NULL ? tool_identify_bytes(head, n) : NULL;
   if (what == NULL) return tool_report(error);
-  fprintf(stderr, "graft: %s is %s\n", path, what);
+  fprintf(stderr, "graft: %s is %s\n", graft_excerpt_path(path).text, what);
   return TOOL_FAILED;
 }
 
@@ -104,21 +101,33 @@ static json_t *describe_part(const graft_pipeline_part *part) {
                    (json_int_t)part->n_parameters, "bytes", (json_int_t)part->weight_bytes, "dtypes", part->dtypes);
 }
 
+// |memory| is NULL where the parts do not fit together.
 static json_t *describe_pipeline(const graft_pipeline_info *info, const graft_pipeline_memory *memory) {
   json_t *parts = json_array();
   for (uint32_t i = 0; i < info->n_parts; ++i) json_array_append_new(parts, describe_part(&info->parts[i]));
   json_t *defaults = json_pack("{s:i, s:i, s:i, s:f}", "width", info->width, "height", info->height, "steps",
                                info->n_steps, "guidance", info->guidance);
-  return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:i, s:I, s:I, s:I}", "path", info->path, "kind", "pipeline",
-                   "family", info->family, "class", info->class_name, "parts", parts, "defaults", defaults,
+  json_t *peak = memory != NULL ? json_integer((json_int_t)memory->peak_bytes) : json_null();
+  return json_pack("{s:o, s:s, s:s, s:s, s:o, s:o, s:i, s:I, s:I, s:o}", "path", tool_json_text(info->path), "kind",
+                   "pipeline", "family", info->family, "class", info->class_name, "parts", parts, "defaults", defaults,
                    "size_multiple", info->size_multiple, "parameters", (json_int_t)info->n_parameters, "weight_bytes",
-                   (json_int_t)info->weight_bytes, "peak_bytes", (json_int_t)memory->peak_bytes);
+                   (json_int_t)info->weight_bytes, "peak_bytes", peak);
+}
+
+static void print_memory(const graft_pipeline_memory *memory) {
+  char text[32];
+  for (int s = 0; s < GRAFT_N_STAGES; ++s)
+    if (memory->has_stage[s])
+      printf("  memory        %s for the %s\n", tool_format_bytes((double)memory->stages[s].peak_bytes, text),
+             graft_pipeline_stage_name((graft_pipeline_stage)s));
+  printf("  memory        %s at most, for one picture of the default size\n",
+         tool_format_bytes((double)memory->peak_bytes, text));
 }
 
 static void print_pipeline(const graft_pipeline_info *info, const graft_pipeline_memory *memory) {
   char text[32];
-  printf("%s: %s, %.1f million parameters, %s\n", info->path, info->family, 1e-6 * (double)info->n_parameters,
-         tool_format_bytes((double)info->weight_bytes, text));
+  printf("%s: %s, %.1f million parameters, %s\n", graft_excerpt_path(info->path).text, info->family,
+         1e-6 * (double)info->n_parameters, tool_format_bytes((double)info->weight_bytes, text));
   for (uint32_t i = 0; i < info->n_parts; ++i) {
     const graft_pipeline_part *part = &info->parts[i];
     printf("  %-13s ", part->name);
@@ -130,12 +139,15 @@ static void print_pipeline(const graft_pipeline_info *info, const graft_pipeline
   }
   printf("  defaults      %dx%d, %d steps, guidance %g\n", info->width, info->height, info->n_steps, info->guidance);
   printf("  sizes         multiples of %d up to %dx%d\n", info->size_multiple, info->max_width, info->max_height);
-  for (int s = 0; s < GRAFT_N_STAGES; ++s)
-    if (memory->has_stage[s])
-      printf("  memory        %s for the %s\n", tool_format_bytes((double)memory->stages[s].peak_bytes, text),
-             graft_pipeline_stage_name((graft_pipeline_stage)s));
-  printf("  memory        %s at most, for one picture of the default size\n",
-         tool_format_bytes((double)memory->peak_bytes, text));
+  if (memory != NULL) print_memory(memory);
+}
+
+static int show_pipeline(const graft_pipeline *pipeline, const graft_pipeline_memory *memory, bool as_json) {
+  graft_pipeline_info info;
+  graft_pipeline_describe(pipeline, &info);
+  if (as_json) return tool_print_json(describe_pipeline(&info, memory));
+  print_pipeline(&info, memory);
+  return tool_finish_output(TOOL_OK);
 }
 
 static int inspect_folder(const char *path, bool as_json) {
@@ -144,21 +156,18 @@ static int inspect_folder(const char *path, bool as_json) {
   graft_pipeline *pipeline = NULL;
   graft_pipeline_memory memory = {0};
   graft_stage_request request = {.struct_size = sizeof request};
-  graft_status status = graft_pipeline_open(context, path, NULL, &pipeline);
-  if (status == GRAFT_OK) status = graft_pipeline_measure(pipeline, &request, &memory);
-  int code = status == GRAFT_OK ? TOOL_OK : tool_report(graft_context_error(context));
-  if (status == GRAFT_OK) {
-    graft_pipeline_info info;
-    graft_pipeline_describe(pipeline, &info);
-    json_t *object = as_json ? describe_pipeline(&info, &memory) : NULL;
-    if (as_json) json_dumpf(object, stdout, JSON_INDENT(2));
-    if (as_json) printf("\n");
-    if (!as_json) print_pipeline(&info, &memory);
-    json_decref(object);
+  int code = TOOL_OK;
+  if (graft_pipeline_open(context, path, NULL, &pipeline) != GRAFT_OK) {
+    code = tool_report(graft_context_error(context));
+  } else {
+    // What has a tensor too few or of another shape is still described, and the sentence says what is wrong.
+    bool is_whole = graft_pipeline_measure(pipeline, &request, &memory) == GRAFT_OK;
+    int shown = show_pipeline(pipeline, is_whole ? &memory : NULL, as_json);
+    code = is_whole ? shown : tool_report(graft_context_error(context));
   }
   graft_pipeline_close(pipeline);
   graft_context_destroy(context);
-  return tool_finish_output(code);
+  return code;
 }
 
 static int run(const tool_command *self, int argc, char **argv) {

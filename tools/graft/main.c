@@ -57,7 +57,10 @@ static int unknown_command(const char *word) {
 }
 
 int main(int argc, char **argv) {
+  tool_reserve_streams();
+  // A closed pipe and a file that grows over its limit are errors of the write that meets them.
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
   if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
     print_overview(stdout);
     return tool_finish_output(TOOL_OK);

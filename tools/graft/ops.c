@@ -37,10 +37,7 @@ static int list(const graft_context *context, bool as_json) {
     if (as_json) json_array_append_new(array, describe_op(context, graft_context_op(context, i)));
     else print_op(context, graft_context_op(context, i));
   }
-  if (as_json) json_dumpf(array, stdout, JSON_INDENT(2));
-  if (as_json) printf("\n");
-  json_decref(array);
-  return tool_finish_output(TOOL_OK);
+  return as_json ? tool_print_json(array) : tool_finish_output(TOOL_OK);
 }
 
 static int run(const tool_command *self, int argc, char **argv) {

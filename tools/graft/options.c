@@ -9,7 +9,8 @@
 
 #include "tools/graft/tool.h"
 
-enum { MAX_OPTIONS = 32, HELP_COLUMN = 28, HELP_WIDTH = 80 };
+// Codes of long options begin where letters end.
+enum { MAX_OPTIONS = 32, FIRST_CODE = 1000, HELP_COLUMN = 28, HELP_WIDTH = 80 };
 
 int tool_usage(const tool_command *self, const char *format, ...) {
   fprintf(stderr, "graft %s: ", self->name);
@@ -107,9 +108,7 @@ static int store(const tool_command *self, const tool_option *option, const char
   if (is_ok) return TOOL_PARSED;
   switch (option->kind) {
     case TOOL_SIZE:
-      return tool_usage(self,
-                        "--%s takes WIDTHxHEIGHT in pixels, each from %.0f to %.0f, for example 256x256; got '%s'",
-                        option->name, option->low, option->high, text);
+      return tool_usage(self, "--%s takes WIDTHxHEIGHT in pixels, for example 256x256; got '%s'", option->name, text);
     case TOOL_REAL:
       return tool_usage(self, "--%s takes a number from %g to %g; got '%s'", option->name, option->low, option->high,
                         text);
@@ -128,7 +127,7 @@ static void describe(const tool_option *options, size_t n_options, struct option
   shorts[n++] = 'h';
   for (size_t i = 0; i < n_options; ++i) {
     int takes = options[i].kind == TOOL_FLAG ? no_argument : required_argument;
-    longs[i] = (struct option){options[i].name, takes, NULL, (int)(1000 + i)};
+    longs[i] = (struct option){options[i].name, takes, NULL, (int)(FIRST_CODE + i)};
     if (options[i].letter == 0) continue;
     shorts[n++] = options[i].letter;
     if (takes == required_argument) shorts[n++] = ':';
@@ -139,10 +138,17 @@ static void describe(const tool_option *options, size_t n_options, struct option
 }
 
 static const tool_option *find_option(const tool_option *options, size_t n_options, int code) {
-  if (code >= 1000 && (size_t)(code - 1000) < n_options) return &options[code - 1000];
+  if (code >= FIRST_CODE && (size_t)(code - FIRST_CODE) < n_options) return &options[code - FIRST_CODE];
   for (size_t i = 0; i < n_options; ++i)
     if (options[i].letter != 0 && options[i].letter == code) return &options[i];
   return NULL;
+}
+
+// After getopt's '?': a letter may stand inside a word of several, and a long name may have a value too many.
+static int refuse_option(const tool_command *self, const char *word) {
+  if (optopt == 0) return tool_usage(self, "unknown option %s", word);
+  if (optopt == 'h' || optopt >= FIRST_CODE) return tool_usage(self, "%s: this option takes no value", word);
+  return tool_usage(self, "unknown option -%c", optopt);
 }
 
 int tool_parse(const tool_command *self, int argc, char **argv, const tool_option *options, size_t n_options,
@@ -161,7 +167,7 @@ int tool_parse(const tool_command *self, int argc, char **argv, const tool_optio
       return tool_finish_output(TOOL_OK);
     }
     if (code == ':') return tool_usage(self, "%s needs a value", word);
-    if (code == '?') return tool_usage(self, "unknown option %s", word);
+    if (code == '?') return refuse_option(self, word);
     int stored = store(self, find_option(options, n_options, code), optarg);
     if (stored != TOOL_PARSED) return stored;
   }

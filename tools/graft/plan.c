@@ -127,11 +127,9 @@ static int show(const char *path, const plan_wishes *wishes) {
   json_t *list = strcmp(wishes->format, "json") == 0 ? json_array() : NULL;
   graft_status status = graft_pipeline_open(context, path, NULL, &pipeline);
   if (status == GRAFT_OK) status = show_stages(context, pipeline, wishes, list);
-  int code = status == GRAFT_OK ? TOOL_OK : tool_report(graft_context_error(context));
-  if (list != NULL && code == TOOL_OK) {
-    json_dumpf(list, stdout, JSON_INDENT(2));
-    printf("\n");
-  }
+  // Where standard output failed, finishing it says so.
+  int code = status == GRAFT_OK || ferror(stdout) ? TOOL_OK : tool_report(graft_context_error(context));
+  if (list != NULL && status == GRAFT_OK) code = tool_print_json(json_incref(list));
   json_decref(list);
   graft_pipeline_close(pipeline);
   graft_context_destroy(context);
@@ -162,8 +160,8 @@ static int run(const tool_command *self, int argc, char **argv) {
   if (o.stage != NULL && !is_wanted(&o, GRAFT_STAGE_TEXT_ENCODER) && !is_wanted(&o, GRAFT_STAGE_TRANSFORMER) &&
       !is_wanted(&o, GRAFT_STAGE_DECODER))
     return tool_usage(self, "--stage takes text_encoder, transformer or decoder; got '%s'", o.stage);
-  char path[4096];
-  if (!tool_find_model(n == 1 ? model : o.model, path, sizeof path)) return TOOL_FAILED;
+  char path[TOOL_PATH_BYTES];
+  if (!tool_find_model(n == 1 ? model : o.model, path)) return TOOL_FAILED;
   return show(path, &o);
 }
 

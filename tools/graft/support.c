@@ -1,5 +1,7 @@
 // Output, errors, interruption and finding the shipped model: what every sub-command needs.
 #include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,24 +47,29 @@ graft_context *tool_open_context(int64_t n_threads) {
   return context;
 }
 
-bool tool_find_model(const char *given, char *path, size_t path_bytes) {
+void tool_reserve_streams(void) {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd)
+    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != fd) return;
+}
+
+bool tool_find_model(const char *given, char path[TOOL_PATH_BYTES]) {
   if (given != NULL) {
-    int n = snprintf(path, path_bytes, "%s", given);
-    if (n >= 0 && (size_t)n < path_bytes) return true;
+    int n = snprintf(path, TOOL_PATH_BYTES, "%s", given);
+    if (n >= 0 && n < TOOL_PATH_BYTES) return true;
     fprintf(stderr, "graft: the model's path is too long\n");
     return false;
   }
-  // Installed, then the places a build folder has inside the source tree.
-  static const char *const places[] = {"../share/graft/models", "../../models", "../models", "models"};
-  char program[4096];
+  // Where installing puts it, then the link that a build folder has.
+  static const char *const places[] = {GRAFT_INSTALLED_MODELS, "models"};
+  char program[TOOL_PATH_BYTES - 256];
   ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
   if (n > 0) {
     program[n] = '\0';
     char *slash = strrchr(program, '/');
     if (slash != NULL) *slash = '\0';
     for (size_t i = 0; i < sizeof places / sizeof places[0]; ++i) {
-      int length = snprintf(path, path_bytes, "%s/%s/emoji-zimage", program, places[i]);
-      if (length > 0 && (size_t)length < path_bytes && access(path, R_OK) == 0) return true;
+      int length = snprintf(path, TOOL_PATH_BYTES, "%s/%s/emoji-zimage", program, places[i]);
+      if (length > 0 && length < TOOL_PATH_BYTES && access(path, R_OK) == 0) return true;
     }
   }
   fprintf(stderr, "graft: the model that ships with graft was not found beside the program; name one with -m FOLDER\n");
@@ -82,6 +89,29 @@ int tool_finish_output(int code) {
   if (fflush(stdout) == 0 && !ferror(stdout)) return code;
   if (errno != EPIPE) fprintf(stderr, "graft: writing to standard output failed: %s\n", strerror(errno));
   return code == TOOL_OK ? TOOL_FAILED : code;
+}
+
+int tool_print_json(json_t *value) {
+  if (value == NULL) {
+    fprintf(stderr, "graft: no memory for the JSON output\n");
+    return TOOL_FAILED;
+  }
+  // Whether it could be written is seen when the output is finished.
+  (void)json_dumpf(value, stdout, JSON_INDENT(2));
+  putchar('\n');
+  json_decref(value);
+  return tool_finish_output(TOOL_OK);
+}
+
+json_t *tool_json_text(const char *text) {
+  json_t *value = json_string(text);
+  char *copy = value == NULL ? strdup(text) : NULL;
+  if (copy == NULL) return value;
+  for (char *c = copy; *c != '\0'; ++c)
+    if ((unsigned char)*c >= 0x80) *c = '?';
+  value = json_string(copy);
+  free(copy);
+  return value;
 }
 
 const char *tool_format_bytes(double bytes, char text[32]) {

@@ -8,8 +8,6 @@
 #include "formats/tokenizer.h"
 #include "tools/graft/tool.h"
 
-enum { PATH_BYTES = 4096 };
-
 static void print_ids(const graft_token_ids *ids) {
   printf("[");
   for (size_t i = 0; i < ids->n_ids; ++i) printf("%s%d", i > 0 ? ", " : "", ids->ids[i]);
@@ -44,8 +42,8 @@ static int run(const tool_command *self, int argc, char **argv) {
   int parsed = tool_parse(self, argc, argv, options, sizeof options / sizeof options[0], &text, 1, &n);
   if (parsed != TOOL_PARSED) return parsed;
   if (n == 0) return tool_usage(self, "give the text to tokenize");
-  char path[PATH_BYTES], folder[PATH_BYTES + 16];
-  if (!tool_find_model(model, path, sizeof path)) return TOOL_FAILED;
+  char path[TOOL_PATH_BYTES], folder[TOOL_PATH_BYTES + 16];
+  if (!tool_find_model(model, path)) return TOOL_FAILED;
   snprintf(folder, sizeof folder, "%s/tokenizer", path);
   graft_error error = {0};
   if (tokenize(folder, text, as_chat, &error) != GRAFT_OK) return tool_report(&error);

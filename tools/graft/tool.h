@@ -4,6 +4,10 @@
 
 #include "graft/graft.h"
 
+struct json_t;
+
+enum { TOOL_PATH_BYTES = 4096 };
+
 // Exit codes, documented in docs/command-line.md.
 enum {
   TOOL_OK = 0,
@@ -57,7 +61,11 @@ graft_context *tool_open_context(int64_t n_threads);
 
 // The model folder to use: |given|, or the shipped model found from the program's own place. On failure returns false
 // after a message.
-bool tool_find_model(const char *given, char *path, size_t path_bytes);
+bool tool_find_model(const char *given, char path[TOOL_PATH_BYTES]);
+
+// Keeps files that are opened later from becoming standard input, output or error where those are closed: messages
+// would end up in a picture. What is written to a closed one fails, as it should.
+void tool_reserve_streams(void);
 
 // Installs a Ctrl-C handler; tool_is_interrupted is safe from any thread. A second Ctrl-C ends the program at once.
 void tool_catch_interrupt(void);
@@ -67,6 +75,12 @@ bool tool_is_interrupted(void *unused);
 graft_writer tool_stdout_writer(void);
 // Flushes standard output; returns |code|, or TOOL_FAILED with a message when output was lost.
 int tool_finish_output(int code);
+
+// Prints |value| as JSON to standard output and releases it; returns the exit code. NULL, which is what jansson gives
+// when memory runs out, is reported.
+int tool_print_json(struct json_t *value);
+// |text| as a JSON string. Names of files may be no UTF-8: bytes that JSON cannot hold become question marks then.
+struct json_t *tool_json_text(const char *text);
 
 // "12.3 MiB", "1.5 GiB" into |text|; returns it.
 const char *tool_format_bytes(double bytes, char text[32]);

@@ -1,0 +1,45 @@
+// `graft bench`: figures that can be, as text and as JSON.
+#include "files.h"
+#include "tiny_model.h"
+
+static double number_of(const json_t *object, const char *key) {
+  const json_t *value = json_object_get(object, key);
+  if (!json_is_number(value)) fail_msg("no %s", key);
+  return json_number_value(value);
+}
+
+static void peak_is_measured(void **state) {
+  (void)state;
+  program_result result = GRAFT(NULL, "bench", "peak", "--json", "--threads", "1");
+  assert_code(&result, 0);
+  json_t *peak = parse_json(result.output);
+  assert_true(number_of(peak, "f32_gflops") > 0.1);
+  assert_true(number_of(peak, "read_gb_per_s") > 0.01);
+  assert_int_equal(number_of(peak, "threads"), 1);
+  json_decref(peak);
+  program_result_release(&result);
+}
+
+static void generations_are_timed(void **state) {
+  (void)state;
+  const temp_folder model = temp_folder_create();
+  tiny_model_write(&model, NULL);
+  program_result result = GRAFT(NULL, "bench", "generate", "-m", model.path, "-p", "x", "--runs", "2", "--steps", "1",
+                                "--size", "8x8", "--json");
+  assert_code(&result, 0);
+  json_t *times = parse_json(result.output);
+  assert_int_equal(number_of(times, "runs"), 2);
+  assert_true(number_of(times, "seconds") > 0 && number_of(times, "first_seconds") > 0);
+  assert_true(number_of(times, "flops") > 0);
+  assert_true(number_of(times, "seconds") >= number_of(times, "denoise_seconds"));
+  json_decref(times);
+  program_result_release(&result);
+  assert_prints(GRAFT(NULL, "bench", "generate", "-m", model.path, "--runs", "1", "--size", "8x8"), "a picture");
+  assert_refused(GRAFT(NULL, "bench", "generate", "-m", model.path, "--size", "7x8"), 1, "nearest legal size");
+  temp_folder_remove(&model);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(peak_is_measured), cmocka_unit_test(generations_are_timed)};
+  return cmocka_run_group_tests_name("cli.bench", tests, NULL, NULL);
+}

@@ -1,0 +1,191 @@
+// Standard output and error: JSON where a program reads it, and readers that go away or have no room.
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "files.h"
+#include "tiny_model.h"
+
+static temp_folder model;
+
+static int set_up(void **state) {
+  (void)state;
+  model = temp_folder_create();
+  tiny_model_write(&model, NULL);
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  temp_folder_remove(&model);
+  return 0;
+}
+
+static json_t *parse_output(program_result result) {
+  assert_code(&result, 0);
+  json_t *value = parse_json(result.output);
+  program_result_release(&result);
+  return value;
+}
+
+static void ops_are_listed_with_kernels(void **state) {
+  (void)state;
+  json_t *ops = parse_output(GRAFT(NULL, "ops", "list", "--json")), *op;
+  size_t i, n_kernels = 0;
+  bool has_linear = false;
+  json_array_foreach(ops, i, op) {
+    const char *name = json_string_value(json_object_get(op, "op"));
+    assert_non_null(name);
+    has_linear = has_linear || strstr(name, "linear") != NULL;
+    n_kernels += json_array_size(json_object_get(op, "kernels"));
+  }
+  assert_true(has_linear);
+  assert_true(n_kernels > json_array_size(ops));
+  json_decref(ops);
+  assert_prints(GRAFT(NULL, "ops", "list"), "linear");
+}
+
+static void devices_have_memory(void **state) {
+  (void)state;
+  json_t *devices = parse_output(GRAFT(NULL, "devices", "--json", "--threads", "3"));
+  const json_t *cpu = json_array_get(devices, 0);
+  assert_string_equal(json_string_value(json_object_get(cpu, "device")), "cpu:0");
+  assert_holds(json_string_value(json_object_get(cpu, "name")), "3 threads");
+  assert_true(json_integer_value(json_object_get(cpu, "memory_bytes")) > 0);
+  json_decref(devices);
+  assert_prints(GRAFT(NULL, "devices"), "cpu:0");
+}
+
+static void model_is_described(void **state) {
+  (void)state;
+  json_t *info = parse_output(GRAFT(NULL, "inspect", model.path, "--json"));
+  assert_string_equal(json_string_value(json_object_get(info, "family")), "Z-Image");
+  assert_int_equal(json_array_size(json_object_get(info, "parts")), 5);
+  assert_true(json_integer_value(json_object_get(info, "peak_bytes")) > 0);
+  assert_true(json_integer_value(json_object_get(info, "parameters")) > 0);
+  json_decref(info);
+  assert_prints(GRAFT(NULL, "inspect", model.path), "memory ");
+}
+
+static void plan_shows_steps_and_memory(void **state) {
+  (void)state;
+  json_t *stages = parse_output(GRAFT(NULL, "plan", "-m", model.path, "--json")), *stage;
+  size_t i;
+  assert_int_equal(json_array_size(stages), 3);
+  json_array_foreach(stages, i, stage) {
+    const json_t *first = json_array_get(json_object_get(stage, "steps"), 0);
+    for (const char *const *key = (const char *const[]){"node", "op", "device", "kernel", "rejected", NULL}; *key;
+         ++key)
+      assert_true(json_is_string(json_object_get(first, *key)));
+    assert_true(json_integer_value(json_object_get(json_object_get(stage, "memory"), "peak_bytes")) > 0);
+  }
+  json_decref(stages);
+  stages = parse_output(GRAFT(NULL, "plan", model.path, "--format", "json", "--stage", "decoder", "--size", "8x8"));
+  assert_int_equal(json_array_size(stages), 1);
+  json_decref(stages);
+  assert_prints(GRAFT(NULL, "plan", model.path), "Why not other kernels");
+  assert_prints(GRAFT(NULL, "plan", model.path, "--format", "dot", "--stage", "transformer"), "digraph");
+  program_result brief = GRAFT(NULL, "plan", model.path, "--brief", "--tokens", "7", "--threads", "1");
+  assert_code(&brief, 0);
+  assert_null(strstr(brief.output, "Why not"));
+  program_result_release(&brief);
+  assert_refused(GRAFT(NULL, "plan", model.path, "--size", "7x8"), 1, "nearest legal size");
+}
+
+static void names_that_are_no_text_still_give_json(void **state) {
+  (void)state;
+  const char header[] = "      {}";
+  char bytes[8 + sizeof header] = {8};
+  memcpy(bytes + 8, header, sizeof header);
+  const temp_path path = temp_folder_write(&model, "odd-\xFF.safetensors", bytes, 16);
+  json_t *info = parse_output(GRAFT(NULL, "inspect", path.text, "--json"));
+  assert_holds(json_string_value(json_object_get(info, "path")), "odd-?.safetensors");
+  json_decref(info);
+}
+
+// Commands that write to standard output, one line or many.
+static const char *const *const writers[] = {
+    (const char *const[]){"--help", NULL},
+    (const char *const[]){"--version", NULL},
+    (const char *const[]){"generate", "--help", NULL},
+    (const char *const[]){"tokenize", "-m", GRAFT_SHIPPED_MODEL, "a", NULL},
+    (const char *const[]){"ops", "list", NULL},
+    (const char *const[]){"ops", "list", "--json", NULL},
+    (const char *const[]){"devices", NULL},
+    (const char *const[]){"inspect", GRAFT_SHIPPED_MODEL, NULL},
+    (const char *const[]){"inspect", GRAFT_SHIPPED_MODEL, "--json", NULL},
+    (const char *const[]){"plan", GRAFT_SHIPPED_MODEL, NULL},
+    (const char *const[]){"plan", GRAFT_SHIPPED_MODEL, "--json", NULL},
+    (const char *const[]){"plan", GRAFT_SHIPPED_MODEL, "--format", "dot", NULL},
+};
+enum { N_WRITERS = sizeof writers / sizeof writers[0] };
+
+static void full_disk_is_told(void **state) {
+  (void)state;
+  for (size_t i = 0; i < N_WRITERS; ++i)
+    assert_refused(program_run(&(program_call){.output = "/dev/full", .arguments = writers[i]}), 1,
+                   "writing to standard output failed: No space left");
+}
+
+static int close_output(void) {
+  return close(STDOUT_FILENO);
+}
+
+static void closed_output_is_told(void **state) {
+  (void)state;
+  for (size_t i = 0; i < N_WRITERS; ++i)
+    assert_refused(program_run(&(program_call){.prepare = close_output, .arguments = writers[i]}), 1,
+                   "writing to standard output failed");
+}
+
+// Standard output becomes a pipe that nobody reads any more.
+static int break_output(void) {
+  int ends[2];
+  if (pipe(ends) != 0 || close(ends[0]) != 0) return 1;
+  return dup2(ends[1], STDOUT_FILENO) != STDOUT_FILENO;
+}
+
+static void reader_that_leaves_ends_the_program_quietly(void **state) {
+  (void)state;
+  for (size_t i = 0; i < N_WRITERS; ++i) {
+    program_result result = program_run(&(program_call){.prepare = break_output, .arguments = writers[i]});
+    assert_code(&result, 1);
+    assert_string_equal(result.errors, "");
+    program_result_release(&result);
+  }
+}
+
+static int close_all(void) {
+  return close(STDIN_FILENO) != 0 || close(STDOUT_FILENO) != 0 || close(STDERR_FILENO) != 0;
+}
+
+// Without care the picture's file would become standard error, and messages part of the picture.
+static void closed_streams_do_not_spoil_the_picture(void **state) {
+  (void)state;
+  const char *const arguments[] = {"generate", "-m", model.path, "-p", "x", "--batch", "2", "-o", "a.png", NULL};
+  assert_done(program_run(&(program_call){.folder = model.path, .arguments = arguments}));
+  picture right = picture_read(temp_folder_join(&model, "a-1.png").text);
+  assert_done(program_run(&(program_call){.folder = model.path, .prepare = close_all, .arguments = arguments}));
+  picture closed = picture_read(temp_folder_join(&model, "a-1.png").text);
+  assert_same_picture(&right, &closed);
+  free(right.bytes);
+  free(closed.bytes);
+}
+
+int main(void) {
+#define OUTPUT_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+  const struct CMUnitTest tests[] = {
+      OUTPUT_TEST(ops_are_listed_with_kernels),
+      OUTPUT_TEST(devices_have_memory),
+      OUTPUT_TEST(model_is_described),
+      OUTPUT_TEST(plan_shows_steps_and_memory),
+      OUTPUT_TEST(names_that_are_no_text_still_give_json),
+      OUTPUT_TEST(full_disk_is_told),
+      OUTPUT_TEST(closed_output_is_told),
+      OUTPUT_TEST(reader_that_leaves_ends_the_program_quietly),
+      OUTPUT_TEST(closed_streams_do_not_spoil_the_picture),
+  };
+  return cmocka_run_group_tests_name("cli.output", tests, NULL, NULL);
+}
