@@ -29,6 +29,7 @@ typedef struct graft_context_options {
   graft_log_fn log;           // NULL: standard error
   void *log_user;
   const char *fusion;  // of plans that do not say (graft_plan_options.fusion); copied. NULL: GRAFT_FUSION, else "on"
+  const char *tuning;  // of plans that do not say (graft_plan_options.tuning); copied. NULL: GRAFT_TUNING, else off
 } graft_context_options;
 
 // Makes a context; the environment is read here and never again. |options| and |error| may be NULL.

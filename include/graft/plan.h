@@ -36,6 +36,12 @@ typedef struct graft_plan_options {
   // "on"; "off": no fusion; or rules to leave out, as in "-swiglu,-gated_residual". NULL: as the context says.
   // GRAFT_E_INVALID or GRAFT_E_NOT_FOUND for anything else.
   const char *fusion;
+  // Measured selection: where several kernels want a node, they are timed on scratch data and the fastest is taken, so
+  // that plans may differ from run to run and machine to machine. A path: times are kept there, by device, operator,
+  // dtypes, shapes and kernels, and are not measured again; a file that is damaged or cannot be written is a warning in
+  // the log. "": measured, not kept. "off" or NULL with no default in the context: not measured. A plan that is only
+  // measured for memory times nothing, but uses what the file has.
+  const char *tuning;
 } graft_plan_options;
 
 // Compiles |graph|, which is only read and may be destroyed afterwards; its constants must stay. Tensors of the graph

@@ -54,6 +54,7 @@ graft_status graft_config_read(graft_error *error, graft_config *out_config) {
     return GRAFT_FAIL(error, GRAFT_E_INVALID,
                       "the environment variable GRAFT_LOG is \"%s\"; it must be error, warning, info or debug", level);
   config.fusion = variable("GRAFT_FUSION");
+  config.tuning = variable("GRAFT_TUNING");
   *out_config = config;
   return GRAFT_OK;
 }

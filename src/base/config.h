@@ -11,6 +11,7 @@ typedef struct graft_config {
   const char *cpu_target;  // GRAFT_CPU; static storage, or NULL when unset
   int32_t log_level;       // GRAFT_LOG: 0 error, 1 warning, 2 info, 3 debug; GRAFT_CONFIG_UNSET
   const char *fusion;      // GRAFT_FUSION; the environment's own, or NULL when unset
+  const char *tuning;      // GRAFT_TUNING; the same
 } graft_config;
 
 // Errors: GRAFT_E_INVALID with the variable, its value and what it may be. An empty variable counts as unset.

@@ -5,6 +5,7 @@
 #include "src/base/array.h"
 #include "src/base/versioned.h"
 #include "src/plan/plan_internal.h"
+#include "src/plan/tune.h"
 #include "src/run/context_internal.h"
 
 graft_status graft_plan_no_memory(graft_plan *plan) {
@@ -50,6 +51,11 @@ static graft_status begin_plan(const graft_graph *graph, const graft_plan_option
   plan->flags = options->flags;
   plan->force_kernel = options->force_kernel;
   plan->fusion = options->fusion != NULL ? options->fusion : plan->context->fusion;
+  const char *tuning = options->tuning != NULL ? options->tuning : plan->context->tuning;
+  if (tuning != NULL && strcmp(tuning, "off") != 0) {
+    bool may_measure = !(plan->flags & GRAFT_PLAN_MEASURE_ONLY);
+    GRAFT_TRY(graft_tuner_open(plan->context, tuning, may_measure, plan->error, &plan->tuner));
+  }
   return graft_graph_create(plan->context, &plan->scratch);
 }
 
@@ -102,6 +108,8 @@ graft_status graft_plan_create(const graft_graph *graph, const graft_plan_option
     return status;
   }
   plan->force_kernel = plan->fusion = NULL;  // the caller's strings
+  graft_tuner_close(plan->tuner);
+  plan->tuner = NULL;
   *out_plan = plan;
   return GRAFT_OK;
 }
@@ -122,6 +130,7 @@ void graft_plan_destroy(graft_plan *plan) {
   }
   for (uint32_t i = 0; i < plan->n_constants; ++i) release_constant(plan, plan->constants[i].copy);
   graft_memory_block_release(plan->device, &plan->memory);
+  graft_tuner_close(plan->tuner);
   free(plan->tensors.items);
   free(plan->nodes.items);
   free(plan->steps.items);

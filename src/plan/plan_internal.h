@@ -68,7 +68,8 @@ struct graft_plan {
   graft_device_info device_info;
   uint32_t flags;
   const char *force_kernel;
-  const char *fusion;  // which rules are off, as in graft_plan_options
+  const char *fusion;         // which rules are off, as in graft_plan_options
+  struct graft_tuner *tuner;  // while kernels are chosen; NULL: by their order alone
 
   graft_arena arena;        // metadata
   graft_graph *scratch;     // where decompositions are built; keeps the registry in use

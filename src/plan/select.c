@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "src/plan/plan_internal.h"
+#include "src/plan/tune.h"
 #include "src/run/query.h"
 #include "src/run/registry.h"
 
@@ -24,6 +25,8 @@ typedef struct selection {
   const graft_node_info *node;
   rejection_text rejections;
   const graft_kernel_def *chosen;
+  const graft_kernel_def *wanting[GRAFT_TUNE_MAX_KERNELS];  // the node, in order of choice, where times decide
+  uint32_t n_wanting;
   // Kernels that support the node but would rather not: the first of the backend's own, and the first of all.
   const graft_kernel_def *native, *any;
   line_span native_line, any_line;
@@ -84,6 +87,30 @@ static bool is_forced(const selection *s, const graft_kernel_def *kernel) {
   return s->plan->force_kernel != NULL && strcmp(kernel->name, s->plan->force_kernel) == 0;
 }
 
+// The first kernel that wants the node is chosen, unless times decide.
+static void want(selection *s, const graft_kernel_def *kernel) {
+  if (s->plan->tuner == NULL || kernel->op == NULL) {
+    s->chosen = kernel;
+  } else if (s->n_wanting < GRAFT_TUNE_MAX_KERNELS) {
+    s->wanting[s->n_wanting++] = kernel;
+  }
+}
+
+// Chooses among the kernels that want the node by their times, or the first of them.
+static void choose_wanting(selection *s) {
+  uint32_t best = 0;
+  double seconds = 0;
+  if (s->chosen != NULL || s->n_wanting == 0) return;
+  bool is_timed =
+      s->n_wanting > 1 && graft_tuner_choose(s->plan->tuner, s->node, s->wanting, s->n_wanting, &best, &seconds);
+  s->chosen = s->wanting[best];
+  graft_reason why = {0};
+  if (is_timed) graft_refuse(&why, "slower when measured: %.40s took %.3g ms", s->chosen->name, 1e3 * seconds);
+  for (uint32_t i = 0; i < s->n_wanting; ++i) {
+    if (i != best && is_timed) (void)reject(s, s->wanting[i], &why);
+  }
+}
+
 // Chooses |kernel|, or notes why not.
 static void consider(selection *s, const graft_kernel_def *kernel) {
   graft_reason why = {0};
@@ -92,7 +119,7 @@ static void consider(selection *s, const graft_kernel_def *kernel) {
     return;
   }
   if (graft_query_prefers(kernel, s->node, &why)) {
-    s->chosen = kernel;
+    want(s, kernel);
     return;
   }
   graft_reason text = {0};
@@ -142,6 +169,7 @@ static void ask_kernels(selection *s, bool has_decomposition, bool *out_expand) 
   for (; i < n && kernels[i]->op != NULL && s->chosen == NULL; ++i) {
     if (!is_forced(s, kernels[i])) consider(s, kernels[i]);
   }
+  choose_wanting(s);
   settle(s);
   // A decomposition whose parts have kernels is better than a reference, unless references are what is wanted.
   bool is_reference_wanted = (s->plan->flags & GRAFT_PLAN_REFERENCE) != 0;
@@ -178,6 +206,7 @@ graft_status graft_plan_select_fused(graft_plan *plan, graft_planned_step *step,
   for (uint32_t i = 0; i < n && kernels[i]->op != NULL && s.chosen == NULL; ++i) {
     if (!is_forced(&s, kernels[i])) consider(&s, kernels[i]);
   }
+  choose_wanting(&s);
   graft_status status = keep(&s, step);
   if (s.chosen == NULL && s.rejections.bytes > 0) {
     // The last kernel asked is the plainest one: what it lacks is the reason, rather than a feature of the device.

@@ -47,7 +47,14 @@ static graft_status merge_environment(graft_context_options *options, graft_erro
   if (options->log_level == GRAFT_LOG_ERROR && config.log_level != GRAFT_CONFIG_UNSET)
     options->log_level = (graft_log_level)config.log_level;
   if (options->fusion == NULL) options->fusion = config.fusion;
+  if (options->tuning == NULL) options->tuning = config.tuning;
   return GRAFT_OK;
+}
+
+static graft_status keep_text(const char *text, char **out_copy, graft_error *error) {
+  if (text == NULL) return GRAFT_OK;
+  *out_copy = strdup(text);
+  return *out_copy != NULL ? GRAFT_OK : GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for a context");
 }
 
 graft_status graft_context_create(const graft_context_options *options, graft_error *error,
@@ -66,11 +73,8 @@ graft_status graft_context_create(const graft_context_options *options, graft_er
   context->log_level = merged.log_level;
   context->log = merged.log == NULL ? log_to_stderr : merged.log;
   context->log_user = merged.log_user;
-  graft_status status = GRAFT_OK;
-  if (merged.fusion != NULL) {
-    context->fusion = strdup(merged.fusion);
-    if (context->fusion == NULL) status = GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for a context");
-  }
+  graft_status status = keep_text(merged.fusion, &context->fusion, error);
+  if (status == GRAFT_OK) status = keep_text(merged.tuning, &context->tuning, error);
   if (status == GRAFT_OK && !merged.without_builtins) {
     uint32_t n;
     const graft_extension *const *builtins = graft_builtin_extensions(&n);
@@ -97,6 +101,7 @@ void graft_context_destroy(graft_context *context) {
   graft_registry_release(&context->registry);
   graft_plugin_close_all(context);
   free(context->fusion);
+  free(context->tuning);
   pthread_mutex_destroy(&context->log_mutex);
   free(context);
 }

@@ -16,6 +16,7 @@ struct graft_context {
   atomic_uint n_users;           // graphs and plans alive
   graft_backend_config backend_config;
   char *fusion;  // NULL: everything is on
+  char *tuning;  // NULL: off
   graft_log_level log_level;
   graft_log_fn log;
   void *log_user;
