@@ -18,8 +18,10 @@ static graft_status fail_shape(const graft_infer_args *args, const char *sentenc
 
 static graft_status check_types(const graft_infer_args *args) {
   const graft_tensor_desc *const *in = args->inputs;
-  if (in[WEIGHT]->dtype != GRAFT_I8 || in[WEIGHT]->rank != 2) {
-    return fail_shape(args, "the weight must be int8 with 2 dimensions");
+  if (in[WEIGHT]->rank != 2) return fail_shape(args, "the weight must have 2 dimensions");
+  if (in[WEIGHT]->dtype != GRAFT_I8) {
+    GRAFT_TRY(graft_infer_require_float(args, WEIGHT, "the weight, where it is not int8,", false));
+    if (in[WEIGHT_SCALE]) return fail_shape(args, "a weight of a float type has no scale");
   }
   if (in[X]->dtype != GRAFT_I8) GRAFT_TRY(graft_infer_require_float(args, X, "x, where it is not int8,", false));
   if (in[X]->rank < 1) return fail_shape(args, "x must have at least 1 dimension");
@@ -43,8 +45,7 @@ static graft_status check_x(const graft_infer_args *args, linear_i8_form form) {
                       (long long)width, (long long)k, form == LINEAR_I8_PACKED ? " and 4 for the scale" : "");
   }
   if (form == LINEAR_I8_FLOAT) {
-    if (attrs->packed_rows != 0) return fail_shape(args, "x of a float type is not packed");
-    return graft_quantize_check_group(attrs->group, k, args->error);
+    return attrs->packed_rows == 0 ? GRAFT_OK : fail_shape(args, "x of a float type is not packed");
   }
   if (form == LINEAR_I8_PACKED) {
     const bool is_right = x->rank == 2 && x->shape[0] % 4 == 0 && attrs->packed_rows <= x->shape[0];
@@ -63,6 +64,9 @@ static graft_status infer(graft_infer_args *args) {
   const graft_tensor_desc *x = args->inputs[X], *scale = args->inputs[WEIGHT_SCALE], *bias = args->inputs[BIAS];
   const linear_i8_form form = linear_i8_form_of(attrs, x->dtype);
   GRAFT_TRY(check_x(args, form));
+  if (form == LINEAR_I8_FLOAT || args->inputs[WEIGHT]->dtype->is_float) {
+    GRAFT_TRY(graft_quantize_check_group(attrs->group, args->inputs[WEIGHT]->shape[1], args->error));
+  }
   const int64_t n = args->inputs[WEIGHT]->shape[0];
   const int64_t n_scales = scale ? graft_tensor_desc_elements(scale) : 1;
   if (n_scales != 1 && (n_scales != n || scale->shape[0] != n)) {
@@ -80,7 +84,8 @@ static graft_status infer(graft_infer_args *args) {
 }
 
 typedef struct operands {
-  graft_reference_floats x_scale, weight, weight_scale, bias;
+  graft_reference_floats x_scale, weight_scale, bias;
+  float *weight;  // bytes as numbers
   int64_t n_x_scales, n_weight_scales;
   float *x;  // one row
   int8_t *q;
@@ -138,7 +143,7 @@ static float to_number(double sum, float x_scale, int64_t j, const operands *o, 
 
 static void multiply_row(const operands *o, int64_t n, int64_t k, float x_scale, graft_dtype comfy) {
   for (int64_t j = 0; j < n; ++j) {
-    const float *weight = o->weight.data + j * k;
+    const float *weight = o->weight + j * k;
     double sum = 0;
     for (int64_t i = 0; i < k; ++i) sum += (double)o->q[i] * (double)weight[i];
     o->y[j] = (double)to_number(sum, x_scale, j, o, comfy);
@@ -160,10 +165,29 @@ static graft_status multiply(const graft_reference_args *args, const operands *o
   return GRAFT_OK;
 }
 
+static graft_status load_weight(const graft_reference_args *args, operands *o) {
+  const graft_linear_i8_attrs *attrs = args->attrs;
+  const graft_view *weight = &args->inputs[WEIGHT];
+  const int64_t n = weight->desc.shape[0], k = weight->desc.shape[1];
+  o->weight = graft_reference_allocate(n * k, sizeof(float), args->error);
+  if (!o->weight) return GRAFT_E_NO_MEMORY;
+  for (int64_t j = 0; j < n; ++j) graft_reference_load_row(weight, (int64_t[GRAFT_MAX_RANK]){j}, o->weight + j * k);
+  if (!weight->desc.dtype->is_float) return GRAFT_OK;
+  float *scales = graft_reference_allocate(n, sizeof(float), args->error);
+  if (!scales) return GRAFT_E_NO_MEMORY;
+  o->weight_scale = (graft_reference_floats){.data = scales, .owned = scales};
+  o->n_weight_scales = n;
+  for (int64_t j = 0; j < n; ++j) {
+    float *row = o->weight + j * k;
+    scales[j] = graft_quantize_reference_row(row, k, attrs->group, attrs->grid == GRAFT_QUANTIZE_BF16, o->q);
+    for (int64_t i = 0; i < k; ++i) row[i] = o->q[i];
+  }
+  return GRAFT_OK;
+}
+
 static graft_status load(const graft_reference_args *args, operands *o) {
   const graft_view *in = args->inputs;
   GRAFT_TRY(graft_reference_load(&in[X_SCALE], args->error, &o->x_scale));
-  GRAFT_TRY(graft_reference_load(&in[WEIGHT], args->error, &o->weight));
   GRAFT_TRY(graft_reference_load(&in[WEIGHT_SCALE], args->error, &o->weight_scale));
   GRAFT_TRY(graft_reference_load(&in[BIAS], args->error, &o->bias));
   o->n_x_scales = in[X_SCALE].data ? graft_tensor_desc_elements(&in[X_SCALE].desc) : 0;
@@ -172,7 +196,7 @@ static graft_status load(const graft_reference_args *args, operands *o) {
   o->x = graft_reference_allocate(k, sizeof(float), args->error);
   o->q = o->x ? graft_reference_allocate(k, 1, args->error) : NULL;
   o->y = o->q ? graft_reference_allocate(n, sizeof(double), args->error) : NULL;
-  return o->y ? GRAFT_OK : GRAFT_E_NO_MEMORY;
+  return o->y ? load_weight(args, o) : GRAFT_E_NO_MEMORY;
 }
 
 static graft_status reference(const graft_reference_args *args) {
@@ -185,7 +209,7 @@ static graft_status reference(const graft_reference_args *args) {
   free(o.x);
   graft_reference_floats_free(&o.bias);
   graft_reference_floats_free(&o.weight_scale);
-  graft_reference_floats_free(&o.weight);
+  free(o.weight);
   graft_reference_floats_free(&o.x_scale);
   return status;
 }

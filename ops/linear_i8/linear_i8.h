@@ -16,8 +16,8 @@ typedef enum graft_linear_i8_order {
 } graft_linear_i8_order;
 
 typedef struct graft_linear_i8_attrs {
-  int64_t group;        // of the rotation of a float x: that of the weight; 1: none. Else of no effect
-  int32_t grid;         // graft_quantize_grid of a float x
+  int64_t group;        // of the rotation of a float x and a float weight; 1: none. Of no effect on int8
+  int32_t grid;         // graft_quantize_grid, likewise
   int32_t order;        // graft_linear_i8_order
   graft_dtype y_dtype;  // NULL: x's where that is a float, else f32
   int64_t packed_rows;  // 0, or the number of rows in a packed x
@@ -27,9 +27,10 @@ typedef struct graft_linear_i8_inputs {
   // One of: any float [..., K], which is quantised row by row; i8 [..., K] with |x_scale|; i8 [P, K + 4] as
   // graft_quantize_convrot_i8_packed makes it, whose first |packed_rows| rows are used.
   graft_tensor *x;
-  graft_tensor *x_scale;       // float with as many elements as x has rows, or 1; else none
-  graft_tensor *weight;        // i8 [N, K], rotated
-  graft_tensor *weight_scale;  // float [N], [N, 1], [1] or []; none: 1
+  graft_tensor *x_scale;  // float with as many elements as x has rows, or 1; else none
+  // i8 [N, K], rotated; or float [N, K], which is quantised like x: where it is a constant, once when it is packed.
+  graft_tensor *weight;
+  graft_tensor *weight_scale;  // of an i8 weight: float [N], [N, 1], [1] or []; none: 1
   graft_tensor *bias;          // float [N] or none
 } graft_linear_i8_inputs;
 

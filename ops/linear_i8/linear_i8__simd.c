@@ -1,4 +1,6 @@
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "graft/extension.h"
 #include "ops/common/cpu/gemm_i8.h"
@@ -68,7 +70,7 @@ static arguments describe(const graft_node_info *node) {
   graft_gemm_flatten(y, &rows, &out);
   a.gemm.out.type = out.type;
   a.gemm.out.row_stride = out.row_stride;
-  a.gemm.scales.w_step = step_of(node->inputs[WEIGHT_SCALE]);
+  a.gemm.scales.w_step = weight->dtype->is_float || step_of(node->inputs[WEIGHT_SCALE]);
   a.gemm.scales.is_comfy = attrs->order == GRAFT_LINEAR_I8_COMFY;
   a.gemm.scales.rounding = out.type;
   const graft_gemm_matrix w = graft_gemm_matrix_of(weight, 0);
@@ -97,6 +99,11 @@ static bool is_f32_row(const graft_tensor_desc *scales) {
   return !scales || (scales->dtype == GRAFT_F32 && graft_tensor_desc_is_contiguous(scales));
 }
 
+// Where the scales of a weight that was quantised when it was packed lie behind it.
+static size_t packed_scales(const graft_gemm_i8 *g) {
+  return aligned(graft_gemm_i8_packed_bytes(g->core, g->n, g->k));
+}
+
 static bool supports(const graft_node_info *node, graft_reason *why) {
   const graft_tensor_desc *x = node->inputs[X], *bias = node->inputs[BIAS], *y = node->outputs[0];
   const graft_linear_i8_attrs *attrs = node->attrs;
@@ -108,6 +115,9 @@ static bool supports(const graft_node_info *node, graft_reason *why) {
   }
   if (!graft_gemm_takes(y->dtype)) return graft_refuse(why, "y is %s, not f32, f16 or bf16", y->dtype->name);
   if (bias && !graft_gemm_takes(bias->dtype)) return graft_refuse(why, "the bias is %s", bias->dtype->name);
+  if (node->inputs[WEIGHT]->dtype->is_float && (!is_packed(node) || !graft_gemm_takes(node->inputs[WEIGHT]->dtype))) {
+    return graft_refuse(why, "the weight is neither i8 nor a constant of f32, f16 or bf16");
+  }
   if (!is_f32_row(node->inputs[X_SCALE]) || !is_f32_row(node->inputs[WEIGHT_SCALE])) {
     return graft_refuse(why, "scales are not contiguous f32");
   }
@@ -127,19 +137,61 @@ static bool supports(const graft_node_info *node, graft_reason *why) {
 static graft_status prepare(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
   (void)error;
   const arguments a = describe(node);
+  const graft_gemm_i8 *g = &a.gemm;
+  const graft_linear_i8_attrs *attrs = node->attrs;
   out_prepared->workspace_bytes = lay_out(node, &a).end;
   if (!is_packed(node)) return GRAFT_OK;
   graft_packed_input *packed = &out_prepared->packed[out_prepared->n_packed++];
   packed->input = WEIGHT;
-  packed->bytes = graft_gemm_i8_packed_bytes(a.gemm.core, a.gemm.n, a.gemm.k);
   packed->alignment = 64;
-  snprintf(packed->layout, sizeof packed->layout, "%s", a.gemm.core->layout);
+  if (node->inputs[WEIGHT]->dtype == GRAFT_I8) {
+    packed->bytes = graft_gemm_i8_packed_bytes(g->core, g->n, g->k);
+    snprintf(packed->layout, sizeof packed->layout, "%s", g->core->layout);
+  } else {
+    packed->bytes = packed_scales(g) + (size_t)g->n * sizeof(float);
+    snprintf(packed->layout, sizeof packed->layout, "%s, group %lld, grid %d", g->core->layout, (long long)attrs->group,
+             attrs->grid);
+  }
+  return GRAFT_OK;
+}
+
+// Quantises a float weight panel by panel.
+static graft_status pack_floats(const graft_node_info *node, const arguments *a, const void *source, char *packed) {
+  const graft_linear_i8_attrs *attrs = node->attrs;
+  const graft_gemm_i8 *g = &a->gemm;
+  const size_t scratch_bytes = (size_t)graft_quantize_scratch_floats(g->k) * sizeof(float);
+  char *memory = aligned_alloc(64, aligned(scratch_bytes + (size_t)(g->core->panel * g->k) + 1));
+  if (!memory) return GRAFT_E_NO_MEMORY;
+  graft_gemm_matrix from = graft_gemm_matrix_of(node->inputs[WEIGHT], 0);
+  from.data = source;
+  float *scales = (float *)(void *)(packed + packed_scales(g));
+  const size_t panels = graft_gemm_i8_packed_bytes(g->core, g->n, g->k);
+  memset(packed + panels, 0, packed_scales(g) - panels);
+  int8_t *q = (int8_t *)(memory + scratch_bytes);
+  for (int64_t i = 0; i < g->n; ++i) {
+    const graft_quantize_row row = {.x = graft_gemm_matrix_at(from, i, 0).data,
+                                    .type = from.type,
+                                    .n = g->k,
+                                    .group = attrs->group,
+                                    .has_bf16_grid = attrs->grid == GRAFT_QUANTIZE_BF16,
+                                    .q = q + i % g->core->panel * g->k,
+                                    .scale = scales + i,
+                                    .scratch = (float *)(void *)memory};
+    GRAFT_TARGETED(graft_quantize_core).row(&row);
+    if ((i + 1) % g->core->panel != 0 && i + 1 < g->n) continue;
+    const int64_t panel = i / g->core->panel;
+    const graft_gemm_i8_weight weight = {
+        .data = q, .n = g->n, .k = g->k, .row_stride = g->k, .first_row = panel * g->core->panel};
+    graft_gemm_i8_pack_panel(g->core, &weight, panel, packed);
+  }
+  free(memory);
   return GRAFT_OK;
 }
 
 static graft_status pack(const graft_node_info *node, void *state, uint32_t input, const void *source, void *packed) {
   (void)state, (void)input;
   arguments a = describe(node);
+  if (node->inputs[WEIGHT]->dtype != GRAFT_I8) return pack_floats(node, &a, source, packed);
   a.weight.data = source;
   graft_gemm_i8_pack(a.gemm.core, &a.weight, packed);
   return GRAFT_OK;
@@ -187,6 +239,9 @@ static void place(const graft_encode_args *args, arguments *a) {
   g->a = args->inputs[X];
   g->scales.x = args->inputs[X_SCALE];
   g->scales.w = args->inputs[WEIGHT_SCALE];
+  if (node->inputs[WEIGHT]->dtype->is_float) {
+    g->scales.w = (const float *)(const void *)((const char *)g->b + packed_scales(g));
+  }
   g->out.data = args->outputs[0];
   if (a->quantize) {
     a->x.data = args->inputs[X];

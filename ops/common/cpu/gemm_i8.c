@@ -69,14 +69,14 @@ size_t graft_gemm_i8_packed_bytes(const graft_gemm_i8_core *core, int64_t n, int
 }
 
 static void pack_column(const graft_gemm_i8_weight *w, int64_t column, int32_t panel, int8_t *out) {
-  const int8_t *from = w->data + column * w->row_stride;
+  const int8_t *from = w->data + (column - w->first_row) * w->row_stride;
   int64_t p = 0;
   for (; p + 4 <= w->k; p += 4) memcpy(out + p * panel, from + p, 4);
   memcpy(out + p * panel, from + p, (size_t)(w->k - p));
 }
 
 static uint32_t column_sum(const graft_gemm_i8_weight *w, int64_t column, int64_t first, int64_t end) {
-  const int8_t *from = w->data + column * w->row_stride;
+  const int8_t *from = w->data + (column - w->first_row) * w->row_stride;
   uint32_t sum = 0;
   for (int64_t p = first; p < end; ++p) sum += (uint32_t)from[p];
   return sum;

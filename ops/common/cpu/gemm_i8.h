@@ -84,6 +84,7 @@ typedef struct graft_gemm_i8 {
 typedef struct graft_gemm_i8_weight {
   const int8_t *data;
   int64_t n, k, row_stride;
+  int64_t first_row;  // that |data| begins with
 } graft_gemm_i8_weight;
 
 // Bytes of a packed weight: panels, then start values [chunks][whole panels of columns] where the core wants them. The

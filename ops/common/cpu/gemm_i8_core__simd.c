@@ -14,7 +14,7 @@
 #if defined(__AVX512F__)
 
 #define CORE_TARGET __attribute__((target("avx512vnni")))
-#define CORE_LAYOUT "i8 panels of 32 columns, starts"
+#define CORE_LAYOUT "i8x32+starts"
 enum { ROWS = 14, VECTORS = 2, PANEL = 32, IS_UNSIGNED = 1, A_BYTES = 1 };
 typedef __m512i sums;
 typedef __m512i terms;
@@ -41,7 +41,7 @@ ALWAYS_INLINE a_element to_a(int8_t x) {
 #elif defined(__AVX2__)
 
 #define CORE_TARGET
-#define CORE_LAYOUT "i8 panels of 8 columns"
+#define CORE_LAYOUT "i8x8"
 enum { ROWS = 6, VECTORS = 2, PANEL = 8, IS_UNSIGNED = 0, A_BYTES = 2 };
 typedef __m256i sums;
 typedef __m256i terms;
@@ -69,7 +69,7 @@ ALWAYS_INLINE a_element to_a(int8_t x) {
 #elif defined(__SSE2__)
 
 #define CORE_TARGET
-#define CORE_LAYOUT "i8 panels of 8 columns"
+#define CORE_LAYOUT "i8x8"
 enum { ROWS = 2, VECTORS = 4, PANEL = 8, IS_UNSIGNED = 0, A_BYTES = 2 };
 typedef __m128i sums;
 typedef __m128i terms;
@@ -101,7 +101,7 @@ ALWAYS_INLINE a_element to_a(int8_t x) {
 #elif defined(__ARM_NEON)
 
 #define CORE_TARGET
-#define CORE_LAYOUT "i8 panels of 8 columns"
+#define CORE_LAYOUT "i8x8"
 enum { ROWS = 4, VECTORS = 4, PANEL = 8, IS_UNSIGNED = 0, A_BYTES = 1 };
 typedef int32x4_t sums;
 typedef int8x8_t terms;
@@ -128,7 +128,7 @@ ALWAYS_INLINE a_element to_a(int8_t x) {
 #else
 
 #define CORE_TARGET
-#define CORE_LAYOUT "i8 panels of 4 columns"
+#define CORE_LAYOUT "i8x4"
 enum { ROWS = 2, VECTORS = 4, PANEL = 4, IS_UNSIGNED = 0, A_BYTES = 1 };
 typedef uint32_t sums;
 typedef const int8_t *terms;
