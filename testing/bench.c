@@ -76,6 +76,7 @@ static graft_testing_form form_of(const graft_bench_options *options) {
 static graft_status bench_graph(const graft_bench_options *options, const graft_testing_graph *graph,
                                 graft_error *error, graft_bench_result *result) {
   graft_plan_options plan_options = {.struct_size = sizeof plan_options,
+                                     .flags = GRAFT_PLAN_KEEP_NODES,
                                      .device = options->device,
                                      .force_kernel = options->kernel != NULL ? options->kernel->name : NULL};
   graft_plan *plan = NULL;

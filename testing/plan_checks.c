@@ -74,7 +74,7 @@ static graft_status run_and_read(graft_testing_session *session, graft_plan *pla
 static void run_plan(graft_testing_session *session, const attempt *tried, const graft_testing_graph *graph,
                      void *const *wanted) {
   graft_plan_options options = {.struct_size = sizeof options,
-                                .flags = tried->flags,
+                                .flags = tried->flags | GRAFT_PLAN_KEEP_NODES,
                                 .device = session->guarded_device,
                                 .force_kernel = session->tally->kernel->name};
   graft_plan *plan = NULL;

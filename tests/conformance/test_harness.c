@@ -11,6 +11,14 @@
 #include "testing/conformance.h"
 #include "testing/guarded_cpu.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZES_ADDRESSES 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZES_ADDRESSES 1
+#endif
+#endif
+
 typedef struct text {
   char bytes[65536];
   size_t size;
@@ -118,25 +126,27 @@ static void same_seed_gives_same_report(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(right_kernel_passes),
-      BROKEN("wrong", "output 0 [1, 13]: got"),
-      BROKEN("past_end", "memory beside output 0 of 600 bytes was written at byte 600"),
-      BROKEN("before_start", "memory beside output 0 of 600 bytes was written at byte -4"),
-      BROKEN("into_input", "the read-only input 0 of 600 bytes was written at byte 596"),
-      BROKEN("reads_output", "changes with what outputs, workspace and unused memory held before"),
-      BROKEN("reads_workspace", "changes with what outputs, workspace and unused memory held before"),
-      BROKEN("by_threads", "changes with 5 threads instead of 2"),
-      BROKEN("forgets_end", "got NaN"),
-      BROKEN("from_margin", "changes with what outputs, workspace and unused memory held before"),
-      BROKEN("sulks", "changes with a cancelled run before it"),
-      BROKEN("any_layout", "input 0 transposed"),
-      BROKEN("not_in_place", "in place of input 0"),
-      BROKEN("packs_partly", "depends on what was there before"),
-      BROKEN("prepare_fails", "prepare gives up"),
-      BROKEN("idle", "no case exercises it"),
-      cmocka_unit_test(kernel_for_other_hardware_is_skipped),
-      cmocka_unit_test(unknown_name_is_refused),
-      cmocka_unit_test(same_seed_gives_same_report),
+    cmocka_unit_test(right_kernel_passes),
+    BROKEN("wrong", "output 0 [1, 13]: got"),
+    BROKEN("past_end", "memory beside output 0 of 600 bytes was written at byte 600"),
+    BROKEN("before_start", "memory beside output 0 of 600 bytes was written at byte -4"),
+    BROKEN("into_input", "the read-only input 0 of 600 bytes was written at byte 596"),
+    BROKEN("reads_output", "changes with what outputs, workspace and unused memory held before"),
+    BROKEN("reads_workspace", "changes with what outputs, workspace and unused memory held before"),
+    BROKEN("by_threads", "changes with 5 threads instead of 2"),
+    BROKEN("forgets_end", "got NaN"),
+#if !defined(SANITIZES_ADDRESSES)  // there the sanitizer itself ends the program at the forbidden read
+    BROKEN("from_margin", "changes with what outputs, workspace and unused memory held before"),
+#endif
+    BROKEN("sulks", "changes with a cancelled run before it"),
+    BROKEN("any_layout", "input 0 transposed"),
+    BROKEN("not_in_place", "in place of input 0"),
+    BROKEN("packs_partly", "depends on what was there before"),
+    BROKEN("prepare_fails", "prepare gives up"),
+    BROKEN("idle", "no case exercises it"),
+    cmocka_unit_test(kernel_for_other_hardware_is_skipped),
+    cmocka_unit_test(unknown_name_is_refused),
+    cmocka_unit_test(same_seed_gives_same_report),
   };
   return cmocka_run_group_tests_name("conformance harness", tests, NULL, NULL);
 }
