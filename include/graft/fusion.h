@@ -37,6 +37,7 @@ typedef struct graft_fusion_node {
   const void *attrs;
   uint32_t n_inputs;
   graft_tensor *const *inputs;  // NULL entry: omitted
+  uint32_t n_readers;           // of the value asked about and of views of it, each mention counted
 } graft_fusion_node;
 
 // Writes the maker of |tensor| to |out_node|; false for inputs and constants. For use within `propose`.

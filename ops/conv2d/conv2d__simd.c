@@ -3,8 +3,9 @@
 #include "ops/common/cpu/gemm_operand.h"
 #include "ops/common/cpu/target.h"
 #include "ops/conv2d/conv2d.h"
+#include "ops/fused/conv2d_epilogue/conv2d_epilogue.h"
 
-enum { X, WEIGHT, BIAS };
+enum { X, WEIGHT, BIAS, GATE, RESIDUAL };  // the last two of graft.conv2d_epilogue.v1 only
 enum { IMAGES, CHANNELS, DOWN, ACROSS };
 
 typedef struct arguments {
@@ -20,7 +21,7 @@ static void run(const void *args, int64_t item, const graft_cpu_worker *worker) 
 
 static graft_conv describe(const graft_node_info *node) {
   const graft_tensor_desc *x = node->inputs[X], *weight = node->inputs[WEIGHT], *y = node->outputs[0];
-  const graft_conv2d_attrs *attrs = node->attrs;
+  const graft_conv2d_attrs *attrs = node->attrs;  // what those with an epilogue begin with
   graft_conv conv = {
       .core = &GRAFT_TARGETED(graft_conv_core),
       .images = x->shape[IMAGES],
@@ -69,31 +70,70 @@ static graft_status prepare(const graft_node_info *node, graft_error *error, gra
   return GRAFT_OK;
 }
 
-static graft_status encode(graft_encoder *encoder, const graft_encode_args *args) {
+static graft_status encode_windows(graft_encoder *encoder, const graft_encode_args *args, arguments *a) {
   const graft_tensor_desc *bias = args->node->inputs[BIAS];
-  arguments a = {.conv = describe(args->node), .scratch = args->workspace};
-  a.scratch_bytes = graft_conv_scratch_bytes(&a.conv);
-  a.conv.x = args->inputs[X];
-  a.conv.weight.data = args->inputs[WEIGHT];
-  a.conv.out.data = args->outputs[0];
-  if (bias) {
-    a.conv.out.bias = (graft_gemm_matrix){.data = args->inputs[BIAS], .type = bias->dtype->code, .row_stride = 1};
-  }
-  const graft_cpu_task task = {.run = run, .args = &a, .args_bytes = sizeof a, .n_items = graft_conv_items(&a.conv)};
+  a->scratch = args->workspace;
+  a->scratch_bytes = graft_conv_scratch_bytes(&a->conv);
+  a->conv.x = args->inputs[X];
+  a->conv.weight.data = args->inputs[WEIGHT];
+  a->conv.out.data = args->outputs[0];
+  if (bias) a->conv.out.bias = (graft_gemm_matrix){.data = args->inputs[BIAS], .type = bias->dtype->code};
+  const graft_cpu_task task = {.run = run, .args = a, .args_bytes = sizeof *a, .n_items = graft_conv_items(&a->conv)};
   return graft_cpu_encode(encoder, &task, args->error);
 }
 
-static const graft_kernel_def kernels[] = {{
-    .struct_size = sizeof kernels[0],
-    .priority = GRAFT_TARGET_PRIORITY,
-    .name = GRAFT_TARGETED_NAME(conv2d_float_windows),
-    .op = "graft.conv2d.v1",
-    .backend = "cpu",
-    .requires = GRAFT_TARGET_REQUIRES,
-    .supports = supports,
-    .prepare = prepare,
-    .encode = encode,
-}};
+static graft_status encode(graft_encoder *encoder, const graft_encode_args *args) {
+  arguments a = {.conv = describe(args->node)};
+  return encode_windows(encoder, args, &a);
+}
+
+// What gate or residual |input| has for every element of y: as many elements, one per channel, or none where it is left
+// out. False where it is anything else.
+static bool find_addend(const graft_node_info *node, uint32_t input, const void *data, graft_gemm_matrix *out_matrix) {
+  const graft_tensor_desc *desc = node->inputs[input], *y = node->outputs[0];
+  if (!desc) return true;
+  *out_matrix = (graft_gemm_matrix){.data = data, .type = desc->dtype->code};
+  if (!graft_tensor_desc_is_contiguous(desc) || desc->rank < 3) return false;
+  if (graft_tensor_desc_has_shape(desc, y->rank, y->shape)) {
+    out_matrix->column_stride = 1;
+    return true;
+  }
+  const int64_t *shape = desc->shape + desc->rank - 3;
+  return shape[0] == y->shape[CHANNELS] && shape[1] == 1 && shape[2] == 1 && (desc->rank == 3 || desc->shape[0] == 1);
+}
+
+static bool supports_epilogue(const graft_node_info *node, graft_reason *why) {
+  if (!supports(node, why)) return false;
+  for (uint32_t i = GATE; i <= RESIDUAL; ++i) {
+    graft_gemm_matrix matrix;
+    if (node->inputs[i] && !graft_gemm_takes(node->inputs[i]->dtype)) {
+      return graft_refuse(why, "gate or residual is %s, not f32, f16 or bf16", node->inputs[i]->dtype->name);
+    }
+    if (!find_addend(node, i, NULL, &matrix)) {
+      return graft_refuse(why, "gate or residual is neither as large as y nor one value per channel, contiguous");
+    }
+  }
+  return true;
+}
+
+static graft_status encode_epilogue(graft_encoder *encoder, const graft_encode_args *args) {
+  const graft_conv2d_epilogue_attrs *attrs = args->node->attrs;
+  arguments a = {.conv = describe(args->node)};
+  a.conv.out.activation = graft_gemm_activation_of(attrs->activation);
+  find_addend(args->node, GATE, args->inputs[GATE], &a.conv.out.gate);
+  find_addend(args->node, RESIDUAL, args->inputs[RESIDUAL], &a.conv.out.residual);
+  return encode_windows(encoder, args, &a);
+}
+
+#define KERNEL(kernel, op_name)                                                                                    \
+  .struct_size = sizeof(graft_kernel_def), .priority = GRAFT_TARGET_PRIORITY, .name = GRAFT_TARGETED_NAME(kernel), \
+  .op = op_name, .backend = "cpu", .requires = GRAFT_TARGET_REQUIRES, .prepare = prepare
+
+static const graft_kernel_def kernels[] = {
+    {KERNEL(conv2d_float_windows, "graft.conv2d.v1"), .supports = supports, .encode = encode},
+    {KERNEL(conv2d_epilogue_float_windows, "graft.conv2d_epilogue.v1"), .supports = supports_epilogue,
+     .in_place_inputs = 1u << GATE | 1u << RESIDUAL, .encode = encode_epilogue},
+};
 
 extern const graft_extension GRAFT_TARGETED(graft_extension_conv2d);
 const graft_extension GRAFT_TARGETED(graft_extension_conv2d) = {

@@ -3,8 +3,9 @@
 #include "graft/extension.h"
 #include "ops/common/cpu/gemm_operand.h"
 #include "ops/common/cpu/target.h"
+#include "ops/fused/linear_epilogue/linear_epilogue.h"
 
-enum { X, WEIGHT, BIAS };
+enum { X, WEIGHT, BIAS, GATE, RESIDUAL };  // the last two of graft.linear_epilogue.v1 only
 
 typedef struct arguments {
   graft_gemm gemm;
@@ -80,30 +81,62 @@ static graft_status pack(const graft_node_info *node, void *state, uint32_t inpu
   return GRAFT_OK;
 }
 
-static graft_status encode(graft_encoder *encoder, const graft_encode_args *args) {
-  arguments a = {.scratch = args->workspace};
-  describe(args->node, &a.gemm);
-  a.scratch_bytes = graft_gemm_scratch_bytes(&a.gemm);
-  a.gemm.a.data = args->inputs[X];
-  a.gemm.b.data = args->inputs[WEIGHT];
-  a.gemm.out.data = args->outputs[0];
-  if (args->node->inputs[BIAS]) a.gemm.out.bias = graft_gemm_row_of(args->node->inputs[BIAS], args->inputs[BIAS]);
-  const graft_cpu_task task = {.run = run, .args = &a, .args_bytes = sizeof a, .n_items = graft_gemm_items(&a.gemm)};
+static graft_status encode_product(graft_encoder *encoder, const graft_encode_args *args, arguments *a) {
+  a->scratch = args->workspace;
+  a->scratch_bytes = graft_gemm_scratch_bytes(&a->gemm);
+  a->gemm.a.data = args->inputs[X];
+  a->gemm.b.data = args->inputs[WEIGHT];
+  a->gemm.out.data = args->outputs[0];
+  if (args->node->inputs[BIAS]) a->gemm.out.bias = graft_gemm_row_of(args->node->inputs[BIAS], args->inputs[BIAS]);
+  const graft_cpu_task task = {.run = run, .args = a, .args_bytes = sizeof *a, .n_items = graft_gemm_items(&a->gemm)};
   return graft_cpu_encode(encoder, &task, args->error);
 }
 
-static const graft_kernel_def kernels[] = {{
-    .struct_size = sizeof kernels[0],
-    .priority = GRAFT_TARGET_PRIORITY,
-    .name = GRAFT_TARGETED_NAME(linear_float_panels),
-    .op = "graft.linear.v1",
-    .backend = "cpu",
-    .requires = GRAFT_TARGET_REQUIRES,
-    .supports = supports,
-    .prepare = prepare,
-    .pack = pack,
-    .encode = encode,
-}};
+static graft_status encode(graft_encoder *encoder, const graft_encode_args *args) {
+  arguments a = {0};
+  describe(args->node, &a.gemm);
+  return encode_product(encoder, args, &a);
+}
+
+// What gate or residual |input| has for every element of y; nothing where it is left out.
+static bool find_addend(const graft_node_info *node, uint32_t input, const void *data, graft_gemm_matrix *out_matrix) {
+  const graft_tensor_desc *desc = node->inputs[input];
+  return !desc || graft_gemm_addend(desc, node->outputs[0], data, out_matrix);
+}
+
+static bool supports_epilogue(const graft_node_info *node, graft_reason *why) {
+  if (!supports(node, why)) return false;
+  for (uint32_t i = GATE; i <= RESIDUAL; ++i) {
+    graft_gemm_matrix matrix;
+    if (node->inputs[i] && !graft_gemm_takes(node->inputs[i]->dtype)) {
+      return graft_refuse(why, "gate or residual is %s, not f32, f16 or bf16", node->inputs[i]->dtype->name);
+    }
+    if (!find_addend(node, i, NULL, &matrix)) {
+      return graft_refuse(why, "rows of gate or residual are not equally far apart, or not contiguous");
+    }
+  }
+  return true;
+}
+
+static graft_status encode_epilogue(graft_encoder *encoder, const graft_encode_args *args) {
+  const graft_linear_epilogue_attrs *attrs = args->node->attrs;
+  arguments a = {0};
+  describe(args->node, &a.gemm);
+  a.gemm.out.activation = graft_gemm_activation_of(attrs->activation);
+  find_addend(args->node, GATE, args->inputs[GATE], &a.gemm.out.gate);
+  find_addend(args->node, RESIDUAL, args->inputs[RESIDUAL], &a.gemm.out.residual);
+  return encode_product(encoder, args, &a);
+}
+
+#define KERNEL(kernel, op_name)                                                                                    \
+  .struct_size = sizeof(graft_kernel_def), .priority = GRAFT_TARGET_PRIORITY, .name = GRAFT_TARGETED_NAME(kernel), \
+  .op = op_name, .backend = "cpu", .requires = GRAFT_TARGET_REQUIRES, .prepare = prepare, .pack = pack
+
+static const graft_kernel_def kernels[] = {
+    {KERNEL(linear_float_panels, "graft.linear.v1"), .supports = supports, .encode = encode},
+    {KERNEL(linear_epilogue_float_panels, "graft.linear_epilogue.v1"), .supports = supports_epilogue,
+     .in_place_inputs = 1u << GATE | 1u << RESIDUAL, .encode = encode_epilogue},
+};
 
 extern const graft_extension GRAFT_TARGETED(graft_extension_linear);
 const graft_extension GRAFT_TARGETED(graft_extension_linear) = {

@@ -20,9 +20,10 @@ static graft_tensor *result_of(const graft_fuse_pass *pass, uint32_t step) {
   return graft_plan_step_at(pass->plan, step)->node->outputs[0];
 }
 
-static void count_reads(graft_fuse_pass *pass, const graft_node *node, uint32_t by) {
+static void count_reads(const graft_node *node, uint32_t by) {
   for (uint32_t i = 0; i < node->n_inputs; ++i) {
-    if (node->inputs[i] != NULL) pass->n_reads[graft_plan_root(node->inputs[i])->id] += by;
+    graft_tensor *input = node->inputs[i];
+    if (input != NULL) (input->view_of != NULL ? input->view_of : input)->n_uses += by;
   }
 }
 
@@ -30,13 +31,16 @@ static bool begin_pass(graft_fuse_pass *pass) {
   graft_plan *plan = pass->plan;
   const size_t n = (size_t)plan->tensors.n + 1;
   pass->step_of = calloc(n, sizeof *pass->step_of);
-  pass->n_reads = calloc(n, sizeof *pass->n_reads);
   pass->is_output = calloc(n, sizeof *pass->is_output);
-  if (pass->step_of == NULL || pass->n_reads == NULL || pass->is_output == NULL) return false;
-  for (uint32_t i = 0; i < plan->tensors.n; ++i) pass->step_of[i] = GRAFT_PLAN_NONE;
+  if (pass->step_of == NULL || pass->is_output == NULL) return false;
+  for (uint32_t i = 0; i < plan->tensors.n; ++i) {
+    graft_tensor *tensor = plan->tensors.items[i];
+    tensor->n_uses = 0;
+    pass->step_of[i] = GRAFT_PLAN_NONE;
+  }
   for (uint32_t s = 0; s < plan->steps.n; ++s) {
     const graft_node *node = graft_plan_step_at(plan, s)->node;
-    count_reads(pass, node, 1);
+    count_reads(node, 1);
     for (uint32_t i = 0; i < node->n_outputs; ++i) pass->step_of[node->outputs[i]->id] = (int32_t)s;
   }
   for (uint32_t i = 0; i < plan->n_outputs; ++i) pass->is_output[graft_plan_root(plan->outputs[i].tensor)->id] = true;
@@ -93,14 +97,14 @@ static void replace(graft_fuse_pass *pass, const candidate *c, const graft_patte
     const graft_node *node = match->nodes[i];
     const int32_t step = pass->step_of[node->outputs[0]->id];
     if (step == GRAFT_PLAN_NONE || plan->steps.items[step] == NULL) continue;  // a view, or met before
-    count_reads(pass, node, (uint32_t)-1);
+    count_reads(node, (uint32_t)-1);
     plan->steps.items[step] = NULL;
     ++c->fused->n_fused;
   }
   plan->steps.items[c->step] = c->fused;
   result->node = c->fused->node;
   result->output_index = 0;
-  count_reads(pass, c->fused->node, 1);
+  count_reads(c->fused->node, 1);
 }
 
 static graft_status consider_exact(graft_fuse_pass *pass, candidate *c, const graft_pattern *pattern) {
@@ -247,7 +251,6 @@ graft_status graft_plan_fuse(graft_plan *plan) {
   close_gaps(plan);
   graft_fuse_release_rules(&pass);
   free(pass.step_of);
-  free(pass.n_reads);
   free(pass.is_output);
   return status;
 }

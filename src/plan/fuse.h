@@ -58,10 +58,10 @@ typedef struct graft_fuse_pass {
   uint32_t n_rules;
   graft_rule_pattern *patterns;  // of all rules, in the order in which they are tried
   uint32_t n_patterns;
-  void *attrs;        // room for those of any fused operator
-  int32_t *step_of;   // by tensor id: the step that makes it, or GRAFT_PLAN_NONE
-  uint32_t *n_reads;  // by tensor id: mentions among the inputs of steps, through views as well
-  bool *is_output;    // by tensor id: it or a view of it is an output of the graph
+  void *attrs;  // room for those of any fused operator
+  // What is read is kept in graft_tensor.n_uses of the values themselves: mentions by steps, also through views.
+  int32_t *step_of;  // by tensor id: the step that makes it, or GRAFT_PLAN_NONE
+  bool *is_output;   // by tensor id: it or a view of it is an output of the graph
 } graft_fuse_pass;
 
 struct graft_fusion_editor {

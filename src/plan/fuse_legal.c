@@ -71,7 +71,7 @@ static uint32_t count_own_reads(const group *g, const graft_tensor *value) {
 // |value| goes away with the group: nobody else may want it, neither directly nor through a view.
 static bool check_value(const group *g, const graft_tensor *value, graft_reason *why) {
   if (g->pass->is_output[value->id]) return graft_refuse(why, "%.60s is an output of the graph", value->name);
-  if (g->pass->n_reads[value->id] != count_own_reads(g, value)) {
+  if (value->n_uses != count_own_reads(g, value)) {
     return graft_refuse(why, "%.60s is read outside the group", value->name);
   }
   return true;

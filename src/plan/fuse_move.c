@@ -4,10 +4,12 @@
 #include "src/plan/fuse.h"
 
 bool graft_fusion_maker(graft_tensor *tensor, graft_fusion_node *out_node) {
-  const graft_node *node = graft_fuse_resolve(tensor)->node;
+  const graft_tensor *value = graft_fuse_resolve(tensor);
+  const graft_node *node = value->node;
   *out_node = (graft_fusion_node){0};
-  if (node != NULL) *out_node = (graft_fusion_node){node->op, node->attrs, node->n_inputs, node->inputs};
-  return node != NULL;
+  if (node == NULL) return false;
+  *out_node = (graft_fusion_node){node->op, node->attrs, node->n_inputs, node->inputs, graft_plan_root(value)->n_uses};
+  return true;
 }
 
 uint32_t graft_fusion_n_steps(const graft_fusion_editor *editor) {
@@ -18,7 +20,7 @@ void graft_fusion_step(const graft_fusion_editor *editor, uint32_t index, graft_
   *out_node = (graft_fusion_node){0};
   if (index >= editor->plan->steps.n) return;
   const graft_node *node = graft_plan_step_at(editor->plan, index)->node;
-  *out_node = (graft_fusion_node){node->op, node->attrs, node->n_inputs, node->inputs};
+  *out_node = (graft_fusion_node){node->op, node->attrs, node->n_inputs, node->inputs, node->outputs[0]->n_uses};
 }
 
 static bool reads(const graft_node *reader, const graft_node *maker) {

@@ -26,6 +26,13 @@ static graft_gemm_ahead windows_ahead(const void *conv, const graft_gemm_block *
                             .stride = c->channel_stride * element};
 }
 
+// What bias, gate or residual |x| has for the output plane |plane|, which is channel |channel|, and those after it.
+static graft_gemm_matrix addend_of(graft_gemm_matrix x, int64_t plane, int64_t channel, int64_t pixels) {
+  if (!x.data) return x;
+  x.row_stride = x.column_stride == 0 ? 1 : pixels;
+  return graft_gemm_matrix_at(x, x.column_stride == 0 ? channel : plane, 0);
+}
+
 // The product that computes image and group number |index|; |part| is what its B is made from.
 static graft_gemm gemm_of(const graft_conv *c, int64_t index, graft_conv *part) {
   const int64_t image = index / c->groups, group = index % c->groups;
@@ -56,12 +63,9 @@ static graft_gemm gemm_of(const graft_conv *c, int64_t index, graft_conv *part) 
   g.a = graft_gemm_matrix_at(g.a, channel, 0);
   g.out.row_stride = pixels;
   g.out.data = (char *)c->out.data + plane * pixels * graft_gemm_element_bytes(c->out.type);
-  if (g.out.bias.data) g.out.bias = graft_gemm_matrix_at(g.out.bias, channel, 0);
-  if (g.out.residual.data) {
-    g.out.residual.row_stride = pixels;
-    g.out.residual.column_stride = 1;
-    g.out.residual = graft_gemm_matrix_at(g.out.residual, plane, 0);
-  }
+  g.out.bias = addend_of(c->out.bias, plane, channel, pixels);
+  g.out.gate = addend_of(c->out.gate, plane, channel, pixels);
+  g.out.residual = addend_of(c->out.residual, plane, channel, pixels);
   return g;
 }
 

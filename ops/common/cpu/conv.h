@@ -21,8 +21,9 @@ typedef struct graft_conv {
   graft_dtype_code x_type;                           // f32, bf16 or f16
   int64_t image_stride, channel_stride, row_stride;  // elements of x
   graft_gemm_matrix weight;  // [groups · out_channels, channels · kernel[0] · kernel[1]], dense in its rows
-  // |out.data| [images, groups · out_channels, out_size[0], out_size[1]]; |out.row_stride| is ignored. The bias has
-  // row_stride 1 and column_stride 0; the residual, if any, lies like the output and its strides are ignored.
+  // |out.data| [images, groups · out_channels, out_size[0], out_size[1]]; |out.row_stride| is ignored. Bias, gate and
+  // residual, where there are any, lie like the output (column_stride 1), or have one element per channel (0); their
+  // row_stride is ignored.
   graft_gemm_output out;
 } graft_conv;
 

@@ -4,6 +4,7 @@
 
 #include "graft/tensor.h"
 #include "ops/common/cpu/gemm.h"
+#include "ops/fused/linear_epilogue/linear_epilogue.h"
 
 // Whether gemm.h reads and writes elements of |dtype|.
 static inline bool graft_gemm_takes(graft_dtype dtype) {
@@ -53,6 +54,33 @@ static inline graft_gemm_matrix graft_gemm_matrix_of(const graft_tensor_desc *de
 // A vector that is repeated in every row.
 static inline graft_gemm_matrix graft_gemm_row_of(const graft_tensor_desc *desc, const void *data) {
   return (graft_gemm_matrix){.data = data, .type = desc->dtype->code, .column_stride = 1};
+}
+
+// The activation that operators with an epilogue (graft_epilogue_activation) call |activation|.
+static inline graft_gemm_activation graft_gemm_activation_of(int32_t activation) {
+  switch (activation) {
+    case GRAFT_EPILOGUE_SILU: return GRAFT_GEMM_SILU;
+    case GRAFT_EPILOGUE_GELU: return GRAFT_GEMM_GELU;
+    case GRAFT_EPILOGUE_GELU_TANH: return GRAFT_GEMM_GELU_TANH;
+    default: return GRAFT_GEMM_LINEAR;
+  }
+}
+
+// What is multiplied with or added to every element of |y|, whose shape |desc| broadcasts into. False where its strides
+// make it no matrix.
+static inline bool graft_gemm_addend(const graft_tensor_desc *desc, const graft_tensor_desc *y, const void *data,
+                                     graft_gemm_matrix *out_matrix) {
+  graft_tensor_desc full = *y;
+  full.dtype = desc->dtype;
+  for (int32_t d = 0; d < y->rank; ++d) {
+    const int32_t own = d - (y->rank - desc->rank);
+    full.strides[d] = own < 0 || desc->shape[own] == 1 ? 0 : desc->strides[own];
+  }
+  int64_t rows;
+  if (!graft_gemm_flatten(&full, &rows, out_matrix)) return false;
+  out_matrix->data = data;
+  if (y->rank > 0 && full.strides[y->rank - 1] == 0) out_matrix->column_stride = 0;
+  return out_matrix->column_stride <= 1;
 }
 
 #endif
