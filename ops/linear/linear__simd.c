@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "graft/extension.h"
 #include "ops/common/cpu/gemm_operand.h"
@@ -24,6 +25,10 @@ static bool is_packed(const graft_node_info *node) {
   return (node->constant_inputs & 1u << WEIGHT) && graft_tensor_desc_elements(weight) > 0;
 }
 
+static bool is_f8(const graft_tensor_desc *desc) {
+  return desc->dtype == GRAFT_F8_E4M3 || desc->dtype == GRAFT_F8_E5M2;
+}
+
 // The product without addresses; false where x or y is no matrix.
 static bool describe(const graft_node_info *node, graft_gemm *out_gemm) {
   const graft_tensor_desc *x = node->inputs[X], *weight = node->inputs[WEIGHT], *y = node->outputs[0];
@@ -35,6 +40,8 @@ static bool describe(const graft_node_info *node, graft_gemm *out_gemm) {
   gemm.b.row_stride = transposed.column_stride;
   gemm.b.column_stride = transposed.row_stride;
   gemm.b_is_packed = is_packed(node);
+  // float8 is packed as bf16, which holds all of its values.
+  if (is_f8(weight)) gemm.b.type = GRAFT_DTYPE_BF16;
   gemm.out.type = out.type;
   gemm.out.row_stride = out.row_stride;
   *out_gemm = gemm;
@@ -43,8 +50,10 @@ static bool describe(const graft_node_info *node, graft_gemm *out_gemm) {
 
 static bool supports(const graft_node_info *node, graft_reason *why) {
   const graft_tensor_desc *bias = node->inputs[BIAS];
-  const graft_dtype dtypes[] = {node->inputs[X]->dtype, node->inputs[WEIGHT]->dtype, node->outputs[0]->dtype,
-                                bias ? bias->dtype : GRAFT_F32};
+  const graft_tensor_desc *weight = node->inputs[WEIGHT];
+  const bool is_expanded = is_f8(weight) && is_packed(node) && graft_gemm_has_dense_rows(weight);
+  const graft_dtype dtypes[] = {node->inputs[X]->dtype, is_expanded ? GRAFT_BF16 : weight->dtype,
+                                node->outputs[0]->dtype, bias ? bias->dtype : GRAFT_F32};
   for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; ++i) {
     if (!graft_gemm_takes(dtypes[i])) {
       return graft_refuse(why, "an operand is %s, not f32, f16 or bf16", dtypes[i]->name);
@@ -72,10 +81,33 @@ static graft_status prepare(const graft_node_info *node, graft_error *error, gra
   return GRAFT_OK;
 }
 
+// Expands a float8 weight panel by panel.
+static graft_status pack_f8(const graft_tensor_desc *weight, const graft_gemm *gemm, const char *source, char *packed) {
+  const size_t k = (size_t)gemm->k;
+  const int64_t panel = gemm->core->panel, row_stride = graft_gemm_stride(weight, 0);
+  float *row = malloc(k * sizeof *row + 1);
+  uint16_t *rows = malloc(k * (size_t)panel * sizeof *rows + 1);
+  const graft_gemm_matrix from = {.data = rows, .type = GRAFT_DTYPE_BF16, .row_stride = 1, .column_stride = gemm->k};
+  for (int64_t j = 0; row && rows && j < gemm->n; j += panel) {
+    const int64_t n = gemm->n - j < panel ? gemm->n - j : panel;
+    const graft_gemm_block block = {.rows = gemm->k, .columns = n};
+    for (int64_t i = 0; i < n; ++i) {
+      weight->dtype->to_f32(source + (j + i) * row_stride, row, k);
+      GRAFT_BF16->from_f32(row, rows + (size_t)i * k, k);
+    }
+    gemm->core->pack_panels(&from, &block, packed + (size_t)j * k * sizeof *rows);
+  }
+  const bool has_memory = row && rows;
+  free(rows);
+  free(row);
+  return has_memory ? GRAFT_OK : GRAFT_E_NO_MEMORY;
+}
+
 static graft_status pack(const graft_node_info *node, void *state, uint32_t input, const void *source, void *packed) {
   (void)state, (void)input;
   graft_gemm gemm;
   describe(node, &gemm);
+  if (is_f8(node->inputs[WEIGHT])) return pack_f8(node->inputs[WEIGHT], &gemm, source, packed);
   gemm.b.data = source;
   graft_gemm_pack(gemm.core, &gemm.b, gemm.n, gemm.k, packed);
   return GRAFT_OK;
