@@ -27,21 +27,32 @@ void graft_plan_fusion_group(const graft_plan *plan, uint32_t index, graft_fusio
       (graft_fusion_group){plan->fusion_rules[group->rule].def->name, group->label, group->n_nodes, group->obstacle};
 }
 
-graft_status graft_plan_print_fusions(const graft_plan *plan, graft_writer writer) {
+static graft_status print_rule(const graft_fusion_rule *rule, graft_writer writer) {
+  char line[128];
+  snprintf(line, sizeof line, "%-22.40s %5u fused, %u nearly%s\n", rule->def->name, (unsigned)rule->n_groups,
+           (unsigned)rule->n_near_misses, rule->is_off ? "; switched off" : "");
+  return writer.write(writer.user, line, strlen(line));
+}
+
+static graft_status print_near_miss(const graft_fusion_group *group, graft_writer writer) {
   char line[512];
+  snprintf(line, sizeof line, "  nearly %s at %s: %s\n", group->rule, group->label, group->obstacle);
+  return writer.write(writer.user, line, strlen(line));
+}
+
+graft_status graft_plan_print_fusions(const graft_plan *plan, graft_writer writer) {
+  static const char off[] = "no fusion: all rules are switched off\n";
+  bool is_any_on = plan->n_fusion_rules == 0;
+  for (uint32_t i = 0; i < plan->n_fusion_rules; ++i) is_any_on = is_any_on || !plan->fusion_rules[i].is_off;
+  if (!is_any_on) return writer.write(writer.user, off, sizeof off - 1);
   for (uint32_t i = 0; i < plan->n_fusion_rules; ++i) {
     const graft_fusion_rule *rule = &plan->fusion_rules[i];
-    if (rule->n_groups == 0 && rule->n_near_misses == 0 && !rule->is_off) continue;
-    snprintf(line, sizeof line, "%-22s %5u fused, %u nearly%s\n", rule->def->name, (unsigned)rule->n_groups,
-             (unsigned)rule->n_near_misses, rule->is_off ? "; switched off" : "");
-    GRAFT_TRY(writer.write(writer.user, line, strlen(line)));
+    if (rule->is_off || rule->n_groups + rule->n_near_misses > 0) GRAFT_TRY(print_rule(rule, writer));
   }
   for (uint32_t i = 0; i < plan->fused_groups.n; ++i) {
     graft_fusion_group group;
     graft_plan_fusion_group(plan, i, &group);
-    if (group.obstacle == NULL) continue;
-    snprintf(line, sizeof line, "  nearly %s at %s: %s\n", group.rule, group.label, group.obstacle);
-    GRAFT_TRY(writer.write(writer.user, line, strlen(line)));
+    if (group.obstacle != NULL) GRAFT_TRY(print_near_miss(&group, writer));
   }
   return GRAFT_OK;
 }

@@ -14,7 +14,7 @@
 enum { MAX_RUNS = 1000 };
 
 typedef struct bench_wishes {
-  const char *model, *prompt;
+  const char *model, *prompt, *fusion;
   int64_t n_runs, n_threads, n_steps, size[2];
   bool as_json, has_steps, has_size;
 } bench_wishes;
@@ -177,6 +177,8 @@ static int run(const tool_command *self, int argc, char **argv) {
       {"size", 0, TOOL_SIZE, "WxH", "generate: size in pixels (default: the model's).", w.size, 1, 1e6, &w.has_size},
       {"runs", 0, TOOL_INT, "N", "generate: runs after the first (default: 5).", &w.n_runs, 1, MAX_RUNS, NULL},
       {"threads", 0, TOOL_INT, "N", "CPU threads (default: all cores).", &w.n_threads, 1, 1024, NULL},
+      {"fusion", 0, TOOL_TEXT, "RULES", "on, off, or fusion rules to leave out: -swiglu,-gated_residual.", &w.fusion, 0,
+       0, NULL},
       {"json", 0, TOOL_FLAG, NULL, "Print JSON for programs.", &w.as_json, 0, 0, NULL},
   };
   const char *what = NULL;
@@ -186,7 +188,7 @@ static int run(const tool_command *self, int argc, char **argv) {
   bool is_peak = n == 1 && strcmp(what, "peak") == 0;
   if (n == 0 || (!is_peak && strcmp(what, "generate") != 0))
     return tool_usage(self, "say what to measure: graft bench generate, or graft bench peak");
-  graft_context *context = tool_open_context(w.n_threads);
+  graft_context *context = tool_open_planning_context(w.n_threads, w.fusion);
   if (context == NULL) return TOOL_FAILED;
   int code = is_peak ? bench_peak(context, &w) : bench_generate(context, &w);
   graft_context_destroy(context);

@@ -15,7 +15,7 @@
 enum { MAX_BATCH = GRAFT_MAX_IMAGES };
 
 typedef struct wishes {
-  const char *prompt, *negative, *model, *output, *noise, *dump, *profile;
+  const char *prompt, *negative, *model, *output, *noise, *dump, *profile, *fusion;
   int64_t n_steps, n_images, n_threads, size[2];
   double guidance;
   uint64_t seed;
@@ -236,6 +236,8 @@ static int run(const tool_command *self, int argc, char **argv) {
       {"size", 0, TOOL_SIZE, "WxH", "Size in pixels (default: the model's).", w.size, -any, any, &w.has_size},
       {"threads", 0, TOOL_INT, "N", "CPU threads (default: all cores). Does not change the picture.", &w.n_threads, 1,
        1024, NULL},
+      {"fusion", 0, TOOL_TEXT, "RULES", "on, off, or fusion rules to leave out: -swiglu,-gated_residual.", &w.fusion, 0,
+       0, NULL},
       {"noise", 0, TOOL_TEXT, "FILE", "Begin with tensor `noise` of a safetensors file, F32 [N, channels, H/8, W/8].",
        &w.noise, 0, 0, NULL},
       {"dump", 0, TOOL_TEXT, "FILE", "Also write intermediate tensors to a safetensors file.", &w.dump, 0, 0, NULL},
@@ -250,7 +252,7 @@ static int run(const tool_command *self, int argc, char **argv) {
   char model[TOOL_PATH_BYTES];
   if (!tool_find_model(w.model, model)) return TOOL_FAILED;
   tool_catch_interrupt();
-  graft_context *context = tool_open_context(w.n_threads);
+  graft_context *context = tool_open_planning_context(w.n_threads, w.fusion);
   if (context == NULL) return TOOL_FAILED;
   graft_status status = run_request(context, model, &w);
   int code = status == GRAFT_OK ? TOOL_OK : tool_report(graft_context_error(context));

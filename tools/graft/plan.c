@@ -8,7 +8,7 @@
 #include "tools/graft/tool.h"
 
 typedef struct plan_wishes {
-  const char *model, *stage, *format;
+  const char *model, *stage, *format, *fusion;
   int64_t size[2];
   int64_t n_tokens, n_threads;
   bool without_reasons;
@@ -27,11 +27,11 @@ static json_t *describe_step(const graft_plan *plan, uint32_t index) {
                                       : json_string(graft_tensor_desc_format(info.inputs[i], text, sizeof text)));
   for (uint32_t i = 0; i < info.n_outputs; ++i)
     json_array_append_new(outputs, json_string(graft_tensor_desc_format(info.outputs[i], text, sizeof text)));
-  return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:f, s:f, s:I, s:I, s:b, s:s}", "node", info.label, "op",
+  return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:f, s:f, s:I, s:I, s:b, s:s, s:s?, s:i}", "node", info.label, "op",
                    info.op->name, "device", info.device, "kernel", info.kernel->name, "inputs", inputs, "outputs",
                    outputs, "flops", info.flops, "bytes", info.bytes, "workspace_bytes",
                    (json_int_t)info.workspace_bytes, "packed_bytes", (json_int_t)info.packed_bytes, "in_place",
-                   info.is_in_place, "rejected", info.rejections);
+                   info.is_in_place, "rejected", info.rejections, "fusion", info.fusion, "fused", (int)info.n_fused);
 }
 
 static json_t *describe_memory(const graft_memory_report *memory) {
@@ -39,6 +39,25 @@ static json_t *describe_memory(const graft_memory_report *memory) {
                    (json_int_t)memory->naive_bytes, "workspace_bytes", (json_int_t)memory->workspace_bytes,
                    "constant_bytes", (json_int_t)memory->constant_bytes, "packed_bytes",
                    (json_int_t)memory->packed_bytes, "peak_bytes", (json_int_t)memory->peak_bytes);
+}
+
+static json_t *describe_fusions(const graft_plan *plan) {
+  json_t *rules = json_array(), *near_misses = json_array();
+  for (uint32_t i = 0; i < graft_plan_n_fusion_rules(plan); ++i) {
+    graft_fusion_count rule;
+    graft_plan_fusion_rule(plan, i, &rule);
+    json_array_append_new(
+        rules, json_pack("{s:s, s:s, s:i, s:i, s:b}", "rule", rule.rule, "op", rule.op, "fused", (int)rule.n_groups,
+                         "near_misses", (int)rule.n_near_misses, "off", rule.is_off));
+  }
+  for (uint32_t i = 0; i < graft_plan_n_fusion_groups(plan); ++i) {
+    graft_fusion_group group;
+    graft_plan_fusion_group(plan, i, &group);
+    if (group.obstacle == NULL) continue;
+    json_array_append_new(near_misses, json_pack("{s:s, s:s, s:i, s:s}", "rule", group.rule, "node", group.label,
+                                                 "nodes", (int)group.n_nodes, "obstacle", group.obstacle));
+  }
+  return json_pack("{s:o, s:o}", "rules", rules, "near_misses", near_misses);
 }
 
 static void print_reasons(const graft_plan *plan) {
@@ -72,8 +91,8 @@ static graft_status show_stage(graft_context *context, const plan_wishes *wishes
     for (uint32_t i = 0; i < graft_plan_n_steps(plan); ++i) json_array_append_new(steps, describe_step(plan, i));
     graft_memory_report memory;
     graft_plan_memory(plan, &memory);
-    json_array_append_new(list, json_pack("{s:s, s:o, s:o}", "stage", stage_names[stage], "steps", steps, "memory",
-                                          describe_memory(&memory)));
+    json_array_append_new(list, json_pack("{s:s, s:o, s:o, s:o}", "stage", stage_names[stage], "steps", steps, "memory",
+                                          describe_memory(&memory), "fusion", describe_fusions(plan)));
   } else {
     printf("== %s\n", graft_pipeline_stage_name(stage));
     status = graft_plan_print(plan, tool_stdout_writer());
@@ -121,7 +140,7 @@ static graft_status show_stages(graft_context *context, graft_pipeline *pipeline
 }
 
 static int show(const char *path, const plan_wishes *wishes) {
-  graft_context *context = tool_open_context(wishes->n_threads);
+  graft_context *context = tool_open_planning_context(wishes->n_threads, wishes->fusion);
   if (context == NULL) return TOOL_FAILED;
   graft_pipeline *pipeline = NULL;
   json_t *list = strcmp(wishes->format, "json") == 0 ? json_array() : NULL;
@@ -146,6 +165,8 @@ static int run(const tool_command *self, int argc, char **argv) {
       {"size", 0, TOOL_SIZE, "WxH", "Picture size in pixels (default: the model's).", o.size, 1, 1 << 20, NULL},
       {"tokens", 0, TOOL_INT, "N", "Length of the prompt in tokens (default: 32).", &o.n_tokens, 1, 1 << 20, NULL},
       {"threads", 0, TOOL_INT, "N", "CPU threads (default: all cores).", &o.n_threads, 1, 1024, NULL},
+      {"fusion", 0, TOOL_TEXT, "RULES", "on, off, or fusion rules to leave out: -swiglu,-gated_residual.", &o.fusion, 0,
+       0, NULL},
       {"format", 0, TOOL_TEXT, "F", "text, json or dot (the graph, for Graphviz).", &o.format, 0, 0, NULL},
       {"json", 0, TOOL_FLAG, NULL, "The same as --format json.", &as_json, 0, 0, NULL},
       {"brief", 0, TOOL_FLAG, NULL, "Leave out why other kernels were not chosen.", &o.without_reasons, 0, 0, NULL},

@@ -58,6 +58,8 @@ int tool_usage(const tool_command *self, const char *format, ...) GRAFT_PRINTF(2
 
 // Makes a context with |n_threads| (0: default); reports a failure itself and returns NULL.
 graft_context *tool_open_context(int64_t n_threads);
+// The same for commands that make plans, with the value of their option --fusion or NULL.
+graft_context *tool_open_planning_context(int64_t n_threads, const char *fusion);
 
 // The model folder to use: |given|, or the shipped model found from the program's own place. On failure returns false
 // after a message.
