@@ -146,9 +146,8 @@ static void test_random_cases(subject *tested, double seconds) {
 
 static void print_reasons(graft_testing_session *session, const graft_testing_tally *tally) {
   for (uint32_t i = 0; i < tally->n_reasons; ++i) {
-    graft_testing_print(session, "%s%s", i == 0 ? " (" : "; ", tally->reasons[i].text);
+    graft_testing_print(session, "       refuses: %.63s\n", tally->reasons[i].text);
   }
-  if (tally->n_reasons > 0) graft_testing_print(session, ")");
 }
 
 static void report_kernel(graft_testing_session *session, const graft_testing_tally *tally) {
@@ -156,7 +155,7 @@ static void report_kernel(graft_testing_session *session, const graft_testing_ta
   const char *name = tally->kernel->name;
   if (tally->is_skipped) {
     ++report->n_skipped_kernels;
-    graft_testing_print(session, "skip %-52s the device lacks features it requires (0x%llx)\n", name,
+    graft_testing_print(session, "skip %-45s the device lacks 0x%llx\n", name,
                         (unsigned long long)tally->kernel->requires);
     return;
   }
@@ -166,15 +165,13 @@ static void report_kernel(graft_testing_session *session, const graft_testing_ta
                  tally->kernel->op != NULL;
   if (is_idle) ++report->n_failures;
   if (is_idle || tally->n_failures > 0) ++report->n_failed_kernels;
-  graft_testing_print(session, "%s %-52s %6llu runs, worst %.2f of the bound, %llu refused",
+  graft_testing_print(session, "%s %-45s %8llu runs %6.2f of bound\n",
                       is_idle || tally->n_failures > 0 ? "FAIL" : "ok  ", name, (unsigned long long)tally->n_runs,
-                      tally->worst, (unsigned long long)tally->n_refused);
+                      tally->worst);
   print_reasons(session, tally);
-  if (tally->n_failures > 0) {
-    graft_testing_print(session, ", %llu failures", (unsigned long long)tally->n_failures);
-  }
-  if (is_idle) graft_testing_print(session, ", no case exercises it");
-  graft_testing_print(session, "\n");
+  if (tally->n_failures > 0)
+    graft_testing_print(session, "       %llu failures\n", (unsigned long long)tally->n_failures);
+  if (is_idle) graft_testing_print(session, "       no case exercises it\n");
 }
 
 static graft_status test_op(graft_testing_session *session, const graft_op_def *op, double seconds,
@@ -187,8 +184,8 @@ static graft_status test_op(graft_testing_session *session, const graft_op_def *
       if (is_tested(session, &op->cases[i])) test_case(&tested, &op->cases[i]);
     }
     if (seconds > 0) test_random_cases(&tested, seconds);
-    graft_testing_print(session, "%s %-52s %6llu references and decompositions\n",
-                        tested.own.n_failures > 0 ? "FAIL" : "op  ", op->name, (unsigned long long)tested.own.n_runs);
+    graft_testing_print(session, "%s %-45s %8llu references\n", tested.own.n_failures > 0 ? "FAIL" : "op  ", op->name,
+                        (unsigned long long)tested.own.n_runs);
     for (uint32_t k = 0; k < tested.n_tallies; ++k) report_kernel(session, &tested.tallies[k]);
   }
   free(tested.tallies);

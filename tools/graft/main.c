@@ -11,12 +11,15 @@ static const tool_command *const commands[] = {
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
 static void print_overview(FILE *out) {
-  fprintf(out, "graft %s: draws pictures from text, on your own hardware.\n\nUsage: graft COMMAND [OPTIONS]\n\n",
+  fprintf(out,
+          "graft %s: draws pictures from text, on your own hardware.\n\nUsage: graft [--plugin FILE]... COMMAND "
+          "[OPTIONS]\n\n",
           graft_version());
   for (size_t i = 0; i < N_COMMANDS; ++i) fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
   fprintf(out,
           "\nA first picture:    graft generate -p \"a red apple on a blue background\"\n"
           "Options of one:     graft generate --help\n"
+          "With a plug-in:     graft --plugin FILE.so COMMAND\n"
           "Version:            graft --version\n");
 }
 
@@ -61,6 +64,10 @@ int main(int argc, char **argv) {
   // A closed pipe and a file that grows over its limit are errors of the write that meets them.
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
+  int n_taken = tool_take_plugins(argc - 1, argv + 1);
+  if (n_taken < 0) return TOOL_USAGE;
+  argc -= n_taken;
+  argv += n_taken;
   if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
     print_overview(stdout);
     return tool_finish_output(TOOL_OK);

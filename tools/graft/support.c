@@ -39,6 +39,30 @@ int tool_report(const graft_error *error) {
   return TOOL_FAILED;
 }
 
+// Set once, before any command runs.
+static const char *plugins[TOOL_MAX_PLUGINS];
+static int n_plugins;
+
+int tool_take_plugins(int argc, char **argv) {
+  static const char name[] = "--plugin", joined[] = "--plugin=";
+  int at = 0;
+  while (at < argc) {
+    bool is_joined = strncmp(argv[at], joined, sizeof joined - 1) == 0;
+    if (!is_joined && strcmp(argv[at], name) != 0) break;
+    if (!is_joined && at + 1 == argc) {
+      fprintf(stderr, "graft: --plugin needs the path of a shared object\nTry: graft --help\n");
+      return -1;
+    }
+    if (n_plugins == TOOL_MAX_PLUGINS) {
+      fprintf(stderr, "graft: at most %d plug-ins at a time\n", TOOL_MAX_PLUGINS);
+      return -1;
+    }
+    plugins[n_plugins++] = is_joined ? argv[at] + sizeof joined - 1 : argv[at + 1];
+    at += is_joined ? 1 : 2;
+  }
+  return at;
+}
+
 graft_context *tool_open_context(int64_t n_threads) {
   return tool_open_planning_context(n_threads, NULL);
 }
@@ -49,6 +73,12 @@ graft_context *tool_open_planning_context(int64_t n_threads, const char *fusion)
   graft_error error = {0};
   graft_context *context = NULL;
   if (graft_context_create(&options, &error, &context) != GRAFT_OK) tool_report(&error);
+  for (int i = 0; context != NULL && i < n_plugins; ++i) {
+    if (graft_plugin_load(context, plugins[i], NULL) == GRAFT_OK) continue;
+    tool_report(graft_context_error(context));
+    graft_context_destroy(context);
+    context = NULL;
+  }
   return context;
 }
 

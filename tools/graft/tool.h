@@ -56,7 +56,14 @@ int tool_report(const graft_error *error);
 // The same for a usage mistake: "graft NAME: sentence", a pointer to --help; returns TOOL_USAGE.
 int tool_usage(const tool_command *self, const char *format, ...) GRAFT_PRINTF(2, 3);
 
-// Makes a context with |n_threads| (0: default); reports a failure itself and returns NULL.
+enum { TOOL_MAX_PLUGINS = 16 };
+
+// Takes "--plugin PATH" and "--plugin=PATH" from the front of a command line, for tool_open_context. Returns how many
+// words they were, or -1 after a message. |argv| must stay.
+int tool_take_plugins(int argc, char **argv);
+
+// Makes a context with |n_threads| (0: default) and the plug-ins of the command line; reports a failure itself and
+// returns NULL.
 graft_context *tool_open_context(int64_t n_threads);
 // The same for commands that make plans, with the value of their option --fusion or NULL.
 graft_context *tool_open_planning_context(int64_t n_threads, const char *fusion);

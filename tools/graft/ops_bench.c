@@ -1,0 +1,122 @@
+// graft ops bench — every kernel at the shapes of real models, beside what this machine can do at best.
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "testing/bench.h"
+#include "tools/graft/bench.h"
+#include "tools/graft/ops.h"
+
+typedef struct bench_run {
+  graft_context *context;
+  graft_device *device;
+  const tool_ops_wishes *wishes;
+  tool_peaks peaks;
+  json_t *list;  // NULL: a table
+  uint32_t n_measured;
+} bench_run;
+
+// Of what the machine can do: arithmetic or memory, whichever the kernel uses more of.
+static double percent_of_peak(const bench_run *run, const graft_bench_result *result) {
+  double of_flops = result->gflops / run->peaks.flops.gflops;
+  double of_memory = result->gbytes / run->peaks.bandwidth.read_gbytes;
+  return 100 * (of_flops > of_memory ? of_flops : of_memory);
+}
+
+static json_t *describe(const bench_run *run, const graft_bench_options *options, const graft_bench_result *result) {
+  return json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:i}", "op", options->op->name, "case",
+                   options->sample->name, "kernel", options->kernel->name, "ms", 1e3 * result->median_seconds,
+                   "best_ms", 1e3 * result->best_seconds, "gflop_per_s", result->gflops, "gb_per_s", result->gbytes,
+                   "percent_of_peak", percent_of_peak(run, result), "runs", (int)result->n_runs);
+}
+
+static void print_result(const bench_run *run, const graft_bench_options *options, const graft_bench_result *result) {
+  printf("  %-41s %9.4f %8.1f %8.1f %5.0f %%\n", options->kernel->name, 1e3 * result->median_seconds, result->gflops,
+         result->gbytes, percent_of_peak(run, result));
+  fflush(stdout);
+}
+
+// A kernel that is not for the case is left out; what else fails ends the run.
+static graft_status bench_kernel(bench_run *run, const graft_op_def *op, const graft_op_case *sample,
+                                 const graft_kernel_def *kernel) {
+  graft_error error = {0};
+  graft_bench_result result;
+  const graft_bench_options options = {.struct_size = sizeof options,
+                                       .context = run->context,
+                                       .device = run->device,
+                                       .op = op,
+                                       .sample = sample,
+                                       .kernel = kernel,
+                                       .seed = run->wishes->seed};
+  graft_status status = graft_bench_run(&options, &error, &result);
+  if (status == GRAFT_E_UNSUPPORTED) return GRAFT_OK;
+  if (status != GRAFT_OK) {
+    *graft_context_error_slot(run->context) = error;
+    return status;
+  }
+  ++run->n_measured;
+  if (run->list != NULL) json_array_append_new(run->list, describe(run, &options, &result));
+  else print_result(run, &options, &result);
+  return GRAFT_OK;
+}
+
+static bool is_wanted(const bench_run *run, const graft_op_def *op, const graft_kernel_def *kernel) {
+  graft_device_info info;
+  graft_device_describe(run->device, &info);
+  return kernel->op != NULL && strcmp(kernel->op, op->name) == 0 && (kernel->requires & ~info.features) == 0 &&
+         strcmp(kernel->backend, graft_device_backend(run->device)->name) == 0 &&
+         tool_ops_matches(run->wishes->kernel, kernel->name);
+}
+
+static graft_status bench_case(bench_run *run, const graft_op_def *op, const graft_op_case *sample) {
+  bool has_title = run->list != NULL;
+  for (uint32_t i = 0; i < graft_context_n_kernels(run->context) && !tool_is_interrupted(NULL); ++i) {
+    const graft_kernel_def *kernel = graft_context_kernel(run->context, i);
+    if (!is_wanted(run, op, kernel)) continue;
+    if (!has_title) printf("%s, %s\n", op->name, sample->name);
+    has_title = true;
+    GRAFT_TRY(bench_kernel(run, op, sample, kernel));
+  }
+  return GRAFT_OK;
+}
+
+static graft_status bench_all(bench_run *run) {
+  const tool_ops_wishes *wishes = run->wishes;
+  for (uint32_t i = 0; i < graft_context_n_ops(run->context); ++i) {
+    const graft_op_def *op = graft_context_op(run->context, i);
+    if (!tool_ops_matches(wishes->op, op->name)) continue;
+    for (uint32_t c = 0; c < op->n_cases; ++c) {
+      const graft_op_case *sample = &op->cases[c];
+      // A case that is asked for by name may be one of the small ones.
+      bool is_meant = wishes->case_name != NULL || (sample->flags & GRAFT_CASE_BENCH);
+      if (is_meant && tool_ops_matches(wishes->case_name, sample->name)) GRAFT_TRY(bench_case(run, op, sample));
+    }
+  }
+  graft_error *error = graft_context_error_slot(run->context);
+  if (tool_is_interrupted(NULL)) return GRAFT_FAIL(error, GRAFT_E_CANCELLED, "interrupted");
+  if (run->n_measured > 0) return GRAFT_OK;
+  return GRAFT_FAIL(error, GRAFT_E_NOT_FOUND,
+                    "nothing to time: no operator matches '%s' with a benchmark case and a "
+                    "kernel for %s that match",
+                    wishes->op == NULL ? "*" : wishes->op, graft_device_name(run->device));
+}
+
+int tool_ops_bench(graft_context *context, const tool_ops_wishes *wishes) {
+  bench_run run = {.context = context, .wishes = wishes};
+  tool_catch_interrupt();
+  graft_status status = graft_device_open(context, wishes->device, &run.device);
+  if (status == GRAFT_OK) status = tool_measure_peaks(context, &run.peaks);
+  if (status != GRAFT_OK) return tool_report(graft_context_error(context));
+  run.list = wishes->as_json ? json_array() : NULL;
+  if (!wishes->as_json) {
+    printf("peak: %.1f GFLOP/s (%s), %.1f GB/s read, %d threads\n", run.peaks.flops.gflops, run.peaks.flops.target,
+           run.peaks.bandwidth.read_gbytes, run.peaks.flops.n_threads);
+    printf("  %-41s %9s %8s %8s %7s\n", "kernel", "ms", "GFLOP/s", "GB/s", "of peak");
+  }
+  status = bench_all(&run);
+  if (status != GRAFT_OK) {
+    json_decref(run.list);
+    return tool_report(graft_context_error(context));
+  }
+  return wishes->as_json ? tool_print_json(run.list) : tool_finish_output(TOOL_OK);
+}
