@@ -44,36 +44,46 @@ static graft_status fill_info(const graft_backend_config *config, int32_t n_core
   return GRAFT_OK;
 }
 
+graft_status graft_cpu_device_init(const graft_backend_config *config, graft_error *error, graft_cpu_device *device) {
+  GRAFT_TRY(init_turn(&device->turn, error));
+  int32_t n_cores = graft_cpu_count_cores();
+  graft_status status = fill_info(config, n_cores, error, device);
+  if (status == GRAFT_OK) status = graft_cpu_pool_create(device->info.n_threads, n_cores, error, &device->pool);
+  if (status != GRAFT_OK) {
+    pthread_mutex_destroy(&device->turn);
+    return status;
+  }
+  graft_cpu_streams_init(&device->streams, device);
+  return GRAFT_OK;
+}
+
+void graft_cpu_device_release(graft_cpu_device *device) {
+  graft_cpu_streams_release(&device->streams);
+  graft_cpu_pool_destroy(device->pool);
+  pthread_mutex_destroy(&device->turn);
+}
+
 static graft_status open_device(const graft_backend_config *config, uint32_t index, graft_error *error,
                                 void **out_state) {
   (void)index;
   graft_cpu_device *device = calloc(1, sizeof *device);
   if (device == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for a device");
-  graft_status status = init_turn(&device->turn, error);
-  if (status != GRAFT_OK) goto free_device;
-  int32_t n_cores = graft_cpu_count_cores();
-  status = fill_info(config, n_cores, error, device);
-  if (status != GRAFT_OK) goto free_turn;
-  status = graft_cpu_pool_create(device->info.n_threads, n_cores, error, &device->pool);
-  if (status != GRAFT_OK) goto free_turn;
+  graft_status status = graft_cpu_device_init(config, error, device);
+  if (status != GRAFT_OK) {
+    free(device);
+    return status;
+  }
   *out_state = device;
   return GRAFT_OK;
-free_turn:
-  pthread_mutex_destroy(&device->turn);
-free_device:
-  free(device);
-  return status;
 }
 
 static void close_device(void *state) {
-  graft_cpu_device *device = state;
-  if (device == NULL) return;
-  graft_cpu_pool_destroy(device->pool);
-  pthread_mutex_destroy(&device->turn);
-  free(device);
+  if (state == NULL) return;
+  graft_cpu_device_release(state);
+  free(state);
 }
 
-static void describe(void *state, graft_device_info *out_info) {
+void graft_cpu_device_describe(void *state, graft_device_info *out_info) {
   graft_cpu_device *device = state;
   *out_info = (graft_device_info){
       .flags = GRAFT_DEVICE_HOST_MEMORY,
@@ -105,7 +115,7 @@ static void run_host_work(const void *args, int64_t item, const graft_cpu_worker
   work->fn(work->arg, item);
 }
 
-static void parallel(void *state, void (*fn)(void *arg, int64_t i), void *arg, int64_t n) {
+void graft_cpu_parallel(void *state, void (*fn)(void *arg, int64_t i), void *arg, int64_t n) {
   graft_cpu_device *device = state;
   if (!graft_cpu_device_lock(device)) {
     for (int64_t i = 0; i < n; ++i) fn(arg, i);
@@ -126,7 +136,7 @@ static const graft_backend_def backends[] = {{
     .count = count,
     .open = open_device,
     .close = close_device,
-    .describe = describe,
+    .describe = graft_cpu_device_describe,
     .allocate = graft_cpu_allocate,
     .release = graft_cpu_release,
     .upload = graft_cpu_copy,
@@ -136,13 +146,14 @@ static const graft_backend_def backends[] = {{
     .record_end = graft_cpu_record_end,
     .record_destroy = graft_cpu_record_destroy,
     .run = graft_cpu_record_run,
-    .parallel = parallel,
+    .parallel = graft_cpu_parallel,
+    .service = graft_cpu_service,
+    GRAFT_CPU_STREAM_FUNCTIONS,
 }};
 
 const graft_cpu_info *graft_cpu_describe(const graft_device *device) {
-  if (graft_device_backend(device)->open != open_device) return NULL;
-  const graft_cpu_device *state = graft_device_state(device);
-  return &state->info;
+  const graft_cpu_info_service *service = graft_device_service(device, GRAFT_CPU_INFO_SERVICE);
+  return service == NULL ? NULL : service->describe(device);
 }
 
 const graft_extension graft_extension_cpu_backend = {

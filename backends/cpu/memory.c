@@ -8,7 +8,7 @@
 
 static const size_t huge_page = (size_t)2 << 20;
 
-static void count_allocation(graft_cpu_device *device, size_t bytes) {
+void graft_cpu_count_allocation(graft_cpu_device *device, size_t bytes) {
   uint64_t now = atomic_fetch_add(&device->allocated_bytes, bytes) + bytes;
   uint64_t peak = atomic_load(&device->peak_bytes);
   while (now > peak && !atomic_compare_exchange_weak(&device->peak_bytes, &peak, now)) continue;
@@ -26,7 +26,7 @@ graft_status graft_cpu_allocate(void *state, size_t bytes, graft_error *error, v
   // Advice only: where the system knows no huge pages, nothing is lost. The last part page is left alone.
   if (is_large) (void)madvise(memory, bytes & ~(huge_page - 1), MADV_HUGEPAGE);
 #endif
-  count_allocation(state, bytes);
+  graft_cpu_count_allocation(state, bytes);
   *out_memory = memory;
   return GRAFT_OK;
 }

@@ -45,6 +45,10 @@ graft_status graft_cpu_record_end(graft_recording *recording, graft_error *error
   return GRAFT_OK;
 }
 
+graft_cpu_device *graft_cpu_recording_device(const graft_recording *recording) {
+  return recording->device;
+}
+
 void graft_cpu_record_destroy(graft_recording *recording) {
   if (recording == NULL) return;
   graft_arena_release(&recording->arena);

@@ -28,8 +28,9 @@ typedef struct graft_context_options {
   graft_log_level log_level;  // messages above it are dropped; 0: GRAFT_LOG from the environment, else errors only
   graft_log_fn log;           // NULL: standard error
   void *log_user;
-  const char *fusion;  // of plans that do not say (graft_plan_options.fusion); copied. NULL: GRAFT_FUSION, else "on"
-  const char *tuning;  // of plans that do not say (graft_plan_options.tuning); copied. NULL: GRAFT_TUNING, else off
+  const char *fusion;   // of plans that do not say (graft_plan_options.fusion); copied. NULL: GRAFT_FUSION, else "on"
+  const char *tuning;   // of plans that do not say (graft_plan_options.tuning); copied. NULL: GRAFT_TUNING, else off
+  const char *devices;  // what single devices are told (graft_backend_config.devices); copied. NULL: nothing
 } graft_context_options;
 
 // Makes a context; the environment is read here and never again. |options| and |error| may be NULL.

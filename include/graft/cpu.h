@@ -9,7 +9,7 @@
 #ifndef GRAFT_CPU_H
 #define GRAFT_CPU_H
 
-#include "graft/device.h"
+#include "graft/extension.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -33,7 +33,7 @@ typedef struct graft_cpu_info {
   size_t l3_bytes;            // shared; 0 where unknown
 } graft_cpu_info;
 
-// Facts about a device of the "cpu" backend; NULL for any other. Borrowed. Thread-safe.
+// Facts about a device that runs kernels of the "cpu" backend; NULL for any other. Borrowed. Thread-safe.
 GRAFT_API const graft_cpu_info *graft_cpu_describe(const graft_device *device);
 
 // The thread that runs an item: its number, for per-worker parts of a workspace, and the backend's own members.
@@ -63,6 +63,42 @@ GRAFT_API void graft_cpu_fail(const graft_cpu_worker *worker, graft_status statu
 // Errors: GRAFT_E_NO_MEMORY.
 GRAFT_API GRAFT_NODISCARD graft_status graft_cpu_encode(graft_encoder *encoder, const graft_cpu_task *task,
                                                         graft_error *error);
+
+// Service "cpu.parallel.v1" (graft_device_service): the device's own pool of threads, for work that is no kernel's.
+#define GRAFT_CPU_PARALLEL_SERVICE "cpu.parallel.v1"
+
+// A piece of work: |run| is called with |arg| once for each i, 0 ≤ i < n, on any worker, in any order. |abort| (may be
+// NULL) is asked before every call, on the thread that makes it; once it says true no more calls are begun.
+typedef struct graft_cpu_parallel_work {
+  uint32_t struct_size;
+  void (*run)(void *arg, int64_t i, int32_t worker);  // |worker|: 0 … n_threads - 1
+  void *arg;
+  int64_t n;
+  graft_abort_fn abort;
+  void *abort_user;
+} graft_cpu_parallel_work;
+
+typedef struct graft_cpu_parallel_service {
+  uint32_t struct_size;
+  int32_t (*n_threads)(const graft_device *device);
+  // Runs |work| and waits. Callers of one device take turns, plans included.
+  // Errors: GRAFT_E_CANCELLED (abort said so), GRAFT_E_BUSY (called from within work of the same device),
+  // GRAFT_E_INVALID (struct_size, a NULL run). |error| may be NULL. Thread-safe.
+  graft_status (*run)(const graft_device *device, const graft_cpu_parallel_work *work, graft_error *error);
+} graft_cpu_parallel_service;
+
+// Service "cpu.info.v1": what graft_cpu_describe gives.
+#define GRAFT_CPU_INFO_SERVICE "cpu.info.v1"
+typedef struct graft_cpu_info_service {
+  uint32_t struct_size;
+  const graft_cpu_info *(*describe)(const graft_device *device);
+} graft_cpu_info_service;
+
+// Backend "private", not built in: two devices, "private:0" and "private:1", that run the kernels of "cpu" on pools of
+// their own, but whose memory nobody can touch while they neither run nor copy: a step that is given another device's
+// memory ends the process on the spot. For tests, and for finding wrong devices. graft_context_options.devices takes
+// operators away from them: "private:0 lacks acme.norm.v1,acme.scale.v1".
+GRAFT_API extern const graft_extension graft_extension_private_backend;
 
 #ifdef __cplusplus
 }

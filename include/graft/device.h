@@ -31,6 +31,9 @@ typedef struct graft_backend_config {
   uint32_t struct_size;
   int32_t n_threads;       // 0: one per core that this process may use
   const char *cpu_target;  // "baseline", "avx2", "avx512"; NULL: the best that the CPU has
+  // What single devices are told, as "private:0 lacks acme.hardswish.v1,acme.norm.v1; private:1 …": entries between
+  // semicolons, each a device's name and words that its backend's header explains. NULL: nothing.
+  const char *devices;
 } graft_backend_config;
 
 // Asked now and then while work runs, from any thread; true stops the work soon. Must not block.
@@ -50,6 +53,10 @@ typedef struct graft_run_control {
 
 // Recorded work of one plan on one device. Made by the backend; every backend defines its own.
 typedef struct graft_recording graft_recording;
+
+// A queue of asynchronous copies, and a point in one. Made by the backend, as recordings are.
+typedef struct graft_stream graft_stream;
+typedef struct graft_event graft_event;
 
 // A backend. Constant, with static storage; must outlive the context it is registered in. |state| is the backend's own
 // object for one open device. Functions up to |describe| and those that make and end recordings are called by one
@@ -86,6 +93,39 @@ typedef struct graft_backend_def {
 
   // Calls |fn(arg, i)| for 0 ≤ i < n on host threads, in any order, and waits. NULL: the caller does it in sequence.
   void (*parallel)(void *state, void (*fn)(void *arg, int64_t i), void *arg, int64_t n);
+
+  // Everything below may be NULL.
+
+  // Another backend, whose kernels this one runs, too: its steps take what is encoded for that one. Own kernels and
+  // those are asked in one order of choice.
+  const char *kernels_of;
+
+  // Whether the device as a whole takes |node|, before any kernel is asked; false with a reason.
+  bool (*accepts)(void *state, const graft_node_info *node, graft_reason *why);
+
+  // A constant table that the device offers under a versioned name, or NULL (graft_device_service).
+  const void *(*service)(void *state, const char *name);
+
+  // Waits until everything that was ever begun on the device is over and nothing of it is held any more.
+  graft_status (*synchronize)(void *state, graft_error *error);
+
+  // Streams: copies that are begun in order and return at once. All of the following are there or none. Memory on both
+  // sides stays valid until the device was synchronised; that an event is over does not suffice to release it. Errors
+  // of what was begun are reported by event_wait and synchronize.
+  graft_status (*stream_create)(void *state, graft_error *error, graft_stream **out_stream);
+  void (*stream_destroy)(graft_stream *stream);  // waits for what is in it
+  graft_status (*upload_async)(graft_stream *stream, void *target, const void *source, size_t bytes,
+                               graft_error *error);
+  graft_status (*download_async)(graft_stream *stream, void *target, const void *source, size_t bytes,
+                                 graft_error *error);
+  graft_status (*copy_async)(graft_stream *stream, void *target, const void *source, size_t bytes,
+                             graft_error *error);  // both on the device
+  graft_status (*event_create)(void *state, graft_error *error, graft_event **out_event);
+  void (*event_destroy)(graft_event *event);
+  // The event is over when everything begun in |stream| before is.
+  graft_status (*event_record)(graft_stream *stream, graft_event *event, graft_error *error);
+  graft_status (*event_wait)(graft_event *event, graft_error *error);  // on the host; at once for one never recorded
+  graft_status (*stream_wait)(graft_stream *stream, graft_event *event, graft_error *error);
 } graft_backend_def;
 
 // The context's device with a name such as "cpu" or "cpu:0" (opened on first use, closed with the context).
@@ -96,6 +136,11 @@ GRAFT_API void graft_device_describe(const graft_device *device, graft_device_in
 GRAFT_API const char *graft_device_name(const graft_device *device);                            // "cpu:0"
 GRAFT_API const graft_backend_def *graft_device_backend(const graft_device *device);
 GRAFT_API void *graft_device_state(const graft_device *device);  // the backend's own; for backends and their services
+
+// What |device| offers beyond the table of its backend, found by a versioned name such as "cpu.parallel.v1": a constant
+// table whose type the backend's header gives (cpu.h), valid while the device is open. NULL where it has no such
+// service. Thread-safe.
+GRAFT_API const void *graft_device_service(const graft_device *device, const char *name);
 
 // Whether a registered kernel of its operator, an application's included, or one for any operator can run |node| on
 // |device| (node->device is not read). With |native_only| only kernels of the vendor that provides the backend count.

@@ -3,12 +3,13 @@
 //   graft_tensor *h = graft_rms_norm(graph, x, weight, 1e-5);      // constructors live beside their operators in ops/
 //   graft_tensor *y = graft_linear(graph, h, w, NULL);
 //   graft_graph_output(graph, y, "y");
-//   if (graft_graph_status(graph) != GRAFT_OK) …                   // the first failure, with its sentence in the context
+//   if (graft_graph_status(graph) != GRAFT_OK) …                   // the first failure, with its sentence in the
+//   context
 //
 // Failures stick: a builder function that fails records the reason once and returns NULL, and every later builder call
 // on that graph returns NULL without touching that first reason. A model is therefore written as plain expressions and
-// checked once; making a plan of a failed graph fails with the same reason. A NULL tensor in a graph that has not failed
-// is itself a failure.
+// checked once; making a plan of a failed graph fails with the same reason. A NULL tensor in a graph that has not
+// failed is itself a failure.
 //
 // A graph belongs to one thread at a time. Everything in it lives until graft_graph_destroy.
 #ifndef GRAFT_GRAPH_H
@@ -54,17 +55,41 @@ GRAFT_API graft_tensor *graft_graph_constant(graft_graph *graph, const char *nam
 
 // Applies the operator named |op| (for example "graft.rms_norm.v1"). |attrs| points at the operator's attribute struct
 // (copied; NULL: the defaults of its schema) of |attrs_bytes| bytes. |inputs| has |n_inputs| entries; omitted optional
-// inputs are graft_graph_none(). Writes the operator's outputs, in order, to |out_tensors| (NULL entries on failure; only
-// the first where no operator has that name, so initialise more than one).
-// Failures: unknown operator, wrong arity, attributes out of range, whatever the operator's inference refuses.
+// inputs are graft_graph_none(). Writes the operator's outputs, in order, to |out_tensors| (NULL entries on failure;
+// only the first where no operator has that name, so initialise more than one). Failures: unknown operator, wrong
+// arity, attributes out of range, whatever the operator's inference refuses.
 GRAFT_API void graft_graph_apply(graft_graph *graph, const char *op, const void *attrs, size_t attrs_bytes,
                                  graft_tensor *const *inputs, uint32_t n_inputs, graft_tensor **out_tensors);
+
+// The same with more to say. Zero-initialise, set struct_size, op and what differs from the defaults.
+typedef struct graft_application {
+  uint32_t struct_size;
+  uint32_t n_inputs;
+  const char *op;
+  const void *attrs;
+  size_t attrs_bytes;
+  graft_tensor *const *inputs;
+  // Existing storage that output 0 is written over: a result, an input or a view of one, of the output's dtype and
+  // shape, without repeated elements. One of the inputs: in place; another value: as a copy to it. NULL: storage of its
+  // own.
+  graft_tensor *into;
+} graft_application;
+
+// Applies an operator, writing output 0 over application->into. A tensor is a name for storage, and nodes happen in the
+// order in which they are made: whoever was applied before reads what was there before, and whoever is applied later,
+// to any tensor that shows these bytes, reads what was written. The edges that this takes are made here
+// (graft_node_view), so that every pass sees them. The output is a new name for the destination. Inputs that are
+// written over keep what was written, over runs: caches, states. An output of the graph shows what its storage holds
+// when the run is over. Failures: as graft_graph_apply; a destination that is a constant, or that does not have the
+// output's shape and dtype.
+GRAFT_API void graft_graph_apply_into(graft_graph *graph, const graft_application *application,
+                                      graft_tensor **out_tensors);
 
 // The stand-in for an optional input that is left out. Not a failure, unlike NULL.
 GRAFT_API graft_tensor *graft_graph_none(void);
 
-// Marks |tensor| as a result under a unique |name| (copied): it is computed, kept to the end of a run and can be read by
-// graft_plan_read. A tensor may be an output under several names, and inputs and constants may be outputs.
+// Marks |tensor| as a result under a unique |name| (copied): it is computed, kept to the end of a run and can be read
+// by graft_plan_read. A tensor may be an output under several names, and inputs and constants may be outputs.
 GRAFT_API void graft_graph_output(graft_graph *graph, graft_tensor *tensor, const char *name);
 
 // Names made between push and pop are shown as "scope.name" in plans and profiles; joined names beyond
@@ -80,7 +105,8 @@ GRAFT_API graft_tensor *graft_graph_fail(graft_graph *graph, graft_status status
 GRAFT_API GRAFT_NODISCARD graft_status graft_graph_status(const graft_graph *graph);
 GRAFT_API const graft_error *graft_graph_error(const graft_graph *graph);
 
-// Borrowed. NULL, as failed builders return it, is described as an f32 scalar, so that constructors need not check first.
+// Borrowed. NULL, as failed builders return it, is described as an f32 scalar, so that constructors need not check
+// first.
 GRAFT_API const graft_tensor_desc *graft_tensor_describe(const graft_tensor *tensor);
 // The name given to an input or constant; for a node's output "scope.op#node", and behind the first one
 // ":output". Borrowed.
@@ -97,7 +123,9 @@ typedef struct graft_writer {
 } graft_writer;
 
 // One line per input, constant and node in creation order, then the outputs: `%0 f32[1, 288, 384] = input "x"`,
-// `%3 f32[1, 288, 384] = graft.rms_norm.v1(%0, %2) {eps=1e-05} layers.0`, `output "y" = %3`. An omitted input is `none`.
+// `%3 f32[1, 288, 384] = graft.rms_norm.v1(%0, %2) {eps=1e-05} layers.0`, `output "y" = %3`. An omitted input is
+// `none`;
+// `-> %1` behind the inputs: written over %1; `after %2`: comes behind the node that makes %2 though no input says so.
 // Stable across runs.
 GRAFT_API GRAFT_NODISCARD graft_status graft_graph_print(const graft_graph *graph, graft_writer writer);
 // The same graph for Graphviz.

@@ -69,6 +69,12 @@ typedef struct graft_encode_args {
   graft_error *error;
 } graft_encode_args;
 
+typedef enum graft_kernel_traits {
+  // Output 0 may have any strides and begin wherever its dtype may lie, as destinations of graft_graph_apply_into do.
+  // Without this, such results are computed apart and copied.
+  GRAFT_KERNEL_ANY_OUTPUT = 1u << 0,
+} graft_kernel_traits;
+
 // A kernel. Constant, with static storage; must outlive every plan that uses it.
 typedef struct graft_kernel_def {
   uint32_t struct_size;
@@ -101,6 +107,8 @@ typedef struct graft_kernel_def {
 
   // Frees what prepare made. NULL when it made nothing.
   void (*destroy)(void *state);
+
+  uint32_t traits;  // graft_kernel_traits
 } graft_kernel_def;
 
 #ifdef __cplusplus

@@ -25,7 +25,13 @@ typedef enum graft_plan_flags {
   GRAFT_PLAN_KEEP_NODES = 1u << 5,    // no fusion: for those who look at single nodes, and for several pipeline copies
 } graft_plan_flags;
 
-// Zero-initialise, set struct_size, device and what differs from the defaults.
+// Where the caller wants something: the node that makes |tensor| runs on |device|, an input or constant is kept there.
+typedef struct graft_pin {
+  const graft_tensor *tensor;
+  graft_device *device;  // one of the plan's
+} graft_pin;
+
+// Zero-initialise, set struct_size, device or devices, and what differs from the defaults.
 typedef struct graft_plan_options {
   uint32_t struct_size;
   uint32_t flags;  // graft_plan_flags
@@ -42,6 +48,12 @@ typedef struct graft_plan_options {
   // the log. "": measured, not kept. "off" or NULL with no default in the context: not measured. A plan that is only
   // measured for memory times nothing, but uses what the file has.
   const char *tuning;
+  // Several devices in order of priority, at most 16, instead of |device|, which is NULL then or the first of them.
+  // Nodes are placed as docs/scheduling.md says, and what lies between devices is copied.
+  graft_device *const *devices;
+  uint32_t n_devices;
+  const graft_pin *pins;
+  uint32_t n_pins;
 } graft_plan_options;
 
 // Compiles |graph|, which is only read and may be destroyed afterwards; its constants must stay. Tensors of the graph
@@ -102,6 +114,7 @@ typedef struct graft_step_info {
   const char *rejections;  // one line per kernel asked before the chosen one: "name: reason"; "" when there is none
   const char *fusion;      // the rule that made the step out of n_fused others; NULL: a node of the graph
   uint32_t n_fused;
+  const char *placement;  // why it runs on its device: a few words; "" where there was no choice
 } graft_step_info;
 
 GRAFT_API uint32_t graft_plan_n_steps(const graft_plan *plan);

@@ -2,8 +2,10 @@
 #include <string.h>
 
 #include "src/base/array.h"
+#include "src/base/versioned.h"
 #include "src/graph/attrs.h"
 #include "src/graph/builder.h"
+#include "src/graph/effects.h"
 #include "src/graph/infer.h"
 
 // What the caller asked for.
@@ -14,6 +16,7 @@ typedef struct application {
   size_t attrs_bytes;
   graft_tensor *const *inputs;
   uint32_t n_inputs;
+  graft_tensor *into;
 } application;
 
 static graft_status check_inputs(const application *call, graft_error *error) {
@@ -81,6 +84,10 @@ static bool make_outputs(graft_graph *graph, graft_node *node, const graft_infer
     node->outputs[0]->view_of = node->inputs[0];
     node->outputs[0]->view_offset = inference->view_offset;
   }
+  if (node->into != NULL) {
+    node->outputs[0]->view_of = node->into;
+    node->outputs[0]->desc = node->into->desc;
+  }
   return true;
 }
 
@@ -95,6 +102,7 @@ static graft_node *make_node(const application *call, void *attrs, const graft_i
                        .id = graph->n_nodes,
                        .n_inputs = call->n_inputs,
                        .n_outputs = call->op->n_outputs,
+                       .into = call->into,
                        .inputs = graft_arena_alloc_array(arena, call->n_inputs, sizeof *node->inputs),
                        .outputs = graft_arena_alloc_array(arena, call->op->n_outputs, sizeof *node->outputs),
                        .scope = current_scope(graph)};
@@ -103,7 +111,7 @@ static graft_node *make_node(const application *call, void *attrs, const graft_i
   if (node->label == NULL) return NULL;
   for (uint32_t i = 0; i < call->n_inputs; ++i)
     node->inputs[i] = call->inputs[i] == graft_graph_none() ? NULL : call->inputs[i];
-  return make_outputs(graph, node, inference) ? node : NULL;
+  return make_outputs(graph, node, inference) && graft_graph_order(graph, node) ? node : NULL;
 }
 
 static graft_status reserve(graft_graph *graph, uint32_t n_outputs, graft_error *error) {
@@ -126,11 +134,13 @@ static graft_status apply(const application *call, graft_tensor **out_tensors, g
   for (uint32_t i = 0; i < call->n_inputs; ++i)
     inference.inputs[i] = call->inputs[i] == graft_graph_none() ? NULL : &call->inputs[i]->desc;
   GRAFT_TRY(graft_infer_checked(&inference, error));
+  if (call->into != NULL) GRAFT_TRY(graft_graph_check_into(graph, call->op, &inference.outputs[0], call->into, error));
   GRAFT_TRY(reserve(graph, call->op->n_outputs, error));
   graft_node *node = make_node(call, attrs, &inference);
   if (node == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for a node of %s", call->op->name);
 
   graph->nodes[graph->n_nodes++] = node;
+  graft_graph_note_write(node);
   for (uint32_t i = 0; i < node->n_inputs; ++i) {
     if (node->inputs[i] != NULL) node->inputs[i]->n_uses++;
   }
@@ -141,20 +151,45 @@ static graft_status apply(const application *call, graft_tensor **out_tensors, g
   return GRAFT_OK;
 }
 
-void graft_graph_apply(graft_graph *graph, const char *op, const void *attrs, size_t attrs_bytes,
-                       graft_tensor *const *inputs, uint32_t n_inputs, graft_tensor **out_tensors) {
-  application call = {graph, graft_context_find_op(graph->context, op), attrs, attrs_bytes, inputs, n_inputs};
+// Fills call->op, which is |name|.
+static void apply_named(application *call, const char *name, graft_tensor **out_tensors) {
+  graft_graph *graph = call->graph;
   out_tensors[0] = NULL;
-  if (call.op == NULL) {
-    graft_graph_fail(graph, GRAFT_E_NOT_FOUND, "no operator named \"%s\" is registered", op);
+  call->op = name == NULL ? NULL : graft_context_find_op(graph->context, name);
+  if (call->op == NULL) {
+    graft_graph_fail(graph, GRAFT_E_NOT_FOUND, "no operator named \"%s\" is registered", name == NULL ? "" : name);
     return;
   }
-  for (uint32_t i = 0; i < call.op->n_outputs; ++i) out_tensors[i] = NULL;
+  for (uint32_t i = 0; i < call->op->n_outputs; ++i) out_tensors[i] = NULL;
   if (graph->error.status != GRAFT_OK) return;
   graft_error error = {0};
-  if (apply(&call, out_tensors, &error) == GRAFT_OK) return;
-  size_t length = strlen(call.op->name);
-  memcpy(error.op, call.op->name, length < sizeof error.op ? length + 1 : sizeof error.op - 1);
+  if (apply(call, out_tensors, &error) == GRAFT_OK) return;
+  size_t length = strlen(call->op->name);
+  memcpy(error.op, call->op->name, length < sizeof error.op ? length + 1 : sizeof error.op - 1);
   if (graph->scope[0] != '\0') graft_error_note(&error, "in %s", graph->scope);
   graft_graph_record_failure(graph, &error);
+}
+
+void graft_graph_apply(graft_graph *graph, const char *op, const void *attrs, size_t attrs_bytes,
+                       graft_tensor *const *inputs, uint32_t n_inputs, graft_tensor **out_tensors) {
+  application call = {
+      .graph = graph, .attrs = attrs, .attrs_bytes = attrs_bytes, .inputs = inputs, .n_inputs = n_inputs};
+  apply_named(&call, op, out_tensors);
+}
+
+void graft_graph_apply_into(graft_graph *graph, const graft_application *asked, graft_tensor **out_tensors) {
+  graft_application given;
+  graft_error error = {0};
+  out_tensors[0] = NULL;
+  if (graft_versioned_copy(&given, sizeof given, asked, "a graft_application", &error) != GRAFT_OK) {
+    graft_graph_record_failure(graph, &error);
+    return;
+  }
+  application call = {.graph = graph,
+                      .attrs = given.attrs,
+                      .attrs_bytes = given.attrs_bytes,
+                      .inputs = given.inputs,
+                      .n_inputs = given.n_inputs,
+                      .into = given.into};
+  apply_named(&call, given.op, out_tensors);
 }

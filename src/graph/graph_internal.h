@@ -19,8 +19,11 @@ struct graft_tensor {
   uint32_t output_index;  // results: which output of it
   uint32_t n_uses;        // by nodes, each mention counted
   bool is_output;
-  graft_tensor *view_of;  // results of view ops: input 0; its storage may itself be a view's
-  int64_t view_offset;    // bytes into view_of
+  graft_tensor *view_of;   // results of view ops: input 0; of nodes that write over existing storage: that destination
+  int64_t view_offset;     // bytes into view_of, whose storage may itself be a view's
+  graft_node *last_write;  // of owners of storage: the newest node that wrote over it
+  uint32_t device;         // of owners of storage in a plan: which of its devices has the bytes
+  uint32_t pin;            // in a plan: 1 + the device that the caller wants for it; 0: any
   graft_constant constant;
 };
 
@@ -31,8 +34,14 @@ struct graft_node {
   uint32_t n_inputs, n_outputs;
   graft_tensor **inputs;  // NULL entry: omitted optional input
   graft_tensor **outputs;
-  const char *scope;  // "" at top level
-  const char *label;  // "scope.op#id" with the operator's short name
+  graft_tensor *into;         // output 0 is written over the storage that this shows; NULL: storage of its own
+  graft_node *earlier_write;  // with |into|: the write before, of the same owner
+  graft_node **after;         // nodes that come first although no input says so: they read or write what this writes,
+  uint32_t n_after;           // or write what this reads
+  uint32_t device;            // in a plan: on which of its devices it runs …
+  const char *placement;      // … and why
+  const char *scope;          // "" at top level
+  const char *label;          // "scope.op#id" with the operator's short name
 };
 
 typedef struct graft_graph_output_entry {

@@ -31,10 +31,14 @@ static void print_node(graft_printer *printer, const graft_node *node) {
     }
   }
   graft_print_text(printer, ")");
+  if (node->into != NULL) graft_print_format(printer, " -> %%%u", (unsigned)node->into->id);
   if (node->op->n_attrs > 0) {
     graft_print_text(printer, " {");
     graft_print_attrs(printer, node->op, node->attrs);
     graft_print_text(printer, "}");
+  }
+  for (uint32_t i = 0; i < node->n_after; ++i) {
+    graft_print_format(printer, "%s%%%u", i == 0 ? " after " : ", ", (unsigned)node->after[i]->outputs[0]->id);
   }
   if (node->scope[0] != '\0') {
     graft_print_text(printer, " ");
@@ -102,6 +106,10 @@ graft_status graft_graph_print_dot(const graft_graph *graph, graft_writer writer
     const graft_node *node = graph->nodes[n];
     for (uint32_t i = 0; i < node->n_inputs; ++i) {
       if (node->inputs[i] != NULL) print_edge(&printer, node->inputs[i], "node", n);
+    }
+    if (node->into != NULL) print_edge(&printer, node->into, "node", n);
+    for (uint32_t i = 0; i < node->n_after; ++i) {
+      graft_print_format(&printer, "  node%u -> node%u [style=dashed];\n", (unsigned)node->after[i]->id, (unsigned)n);
     }
   }
   for (uint32_t i = 0; i < graph->n_outputs; ++i) {

@@ -3,6 +3,7 @@
 
 #include "src/graph/attrs.h"
 #include "src/graph/builder.h"
+#include "src/graph/effects.h"
 #include "src/graph/infer.h"
 
 #define BROKEN(...) return GRAFT_FAIL(error, GRAFT_E_INVALID, __VA_ARGS__)
@@ -51,14 +52,37 @@ static graft_status verify_inference(const graft_node *node, graft_error *error)
     inference.inputs[i] = node->inputs[i] == NULL ? NULL : &node->inputs[i]->desc;
   GRAFT_TRY(graft_attrs_check(node->op, node->attrs, error));
   GRAFT_TRY(graft_infer_checked(&inference, error));
+  if (node->into != NULL) {
+    GRAFT_TRY(graft_graph_check_into(node->into->graph, node->op, &inference.outputs[0], node->into, error));
+    inference.outputs[0] = node->into->desc;
+  }
   for (uint32_t i = 0; i < node->n_outputs; ++i) {
     if (!graft_tensor_desc_same_layout(&inference.outputs[i], &node->outputs[i]->desc))
       BROKEN("output %u of %s is not what inference gives", (unsigned)i, node->label);
   }
   bool is_view = node->op->traits & GRAFT_OP_VIEW;
   const graft_tensor *first = node->outputs[0];
-  if (first->view_of != (is_view ? node->inputs[0] : NULL) || (is_view && first->view_offset != inference.view_offset))
+  if (first->view_of != (is_view ? node->inputs[0] : node->into) ||
+      (is_view && first->view_offset != inference.view_offset))
     BROKEN("%s does not view what its operator says", node->label);
+  return GRAFT_OK;
+}
+
+// Every node that uses what another one writes over is an input's maker or behind it by an edge of its own.
+static graft_status verify_order(const graft_graph *graph, const graft_node *node, graft_error *error) {
+  for (uint32_t i = 0; i < node->n_after; ++i) {
+    const graft_node *earlier = node->after[i];
+    if (earlier == NULL || earlier->id >= node->id || graph->nodes[earlier->id] != earlier)
+      BROKEN("%s comes after a node that is not before it", node->label);
+  }
+  if (node->into == NULL) return GRAFT_OK;
+  const graft_tensor *into = node->into;
+  if (into->id >= node->outputs[0]->id || graph->tensors[into->id] != into)
+    BROKEN("%s writes over %s, which is made after it", node->label, into->name);
+  for (uint32_t i = 0; i < node->id; ++i) {
+    if (!graft_graph_is_ordered(node, graph->nodes[i]))
+      BROKEN("%s writes over what %s uses, but no edge orders them", node->label, graph->nodes[i]->label);
+  }
   return GRAFT_OK;
 }
 
@@ -74,6 +98,7 @@ static graft_status verify_node(const graft_graph *graph, uint32_t id, graft_err
   }
   graft_status status = verify_edges(graph, node, error);
   if (status == GRAFT_OK) status = verify_inference(node, error);
+  if (status == GRAFT_OK) status = verify_order(graph, node, error);
   if (status != GRAFT_OK) graft_error_note(error, "verifying %s", node->label);
   return status;
 }

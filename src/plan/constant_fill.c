@@ -17,6 +17,7 @@ typedef struct fill_job {
 
 typedef struct fill_pass {
   graft_plan *plan;
+  const graft_plan_device *device;
   fill_job *jobs;
   uint32_t n_jobs;
   bool is_host;
@@ -70,15 +71,16 @@ static graft_status fill_on_host(const fill_job *job, void *target) {
 static graft_status upload(const fill_pass *pass, const fill_job *job) {
   const graft_plan *plan = pass->plan;
   const graft_constant_entry *entry = job->entry;
-  void *state = graft_device_state(plan->device);
+  const graft_backend_def *backend = pass->device->backend;
+  void *state = graft_device_state(pass->device->device);
   if (job->step == NULL) {
-    return plan->backend->upload(state, entry->memory.address, entry->key.source, entry->key.bytes, plan->error);
+    return backend->upload(state, entry->memory.address, entry->key.source, entry->key.bytes, plan->error);
   }
   void *staging = allocate_staging(entry->key.bytes, entry->key.alignment);
   if (staging == NULL) return GRAFT_E_NO_MEMORY;
   graft_status status = fill_on_host(job, staging);
   if (status == GRAFT_OK) {
-    status = plan->backend->upload(state, entry->memory.address, staging, entry->key.bytes, plan->error);
+    status = backend->upload(state, entry->memory.address, staging, entry->key.bytes, plan->error);
   }
   free(staging);
   return status;
@@ -97,8 +99,8 @@ static graft_status add_job(fill_pass *pass, fill_job job) {
   // Filled by an earlier plan, or asked for by another step of this one.
   if (entry->is_filled || entry->memory.allocation != NULL) return GRAFT_OK;
   graft_plan *plan = pass->plan;
-  GRAFT_TRY(
-      graft_memory_block_allocate(plan->device, entry->key.bytes, entry->key.alignment, plan->error, &entry->memory));
+  GRAFT_TRY(graft_memory_block_allocate(pass->device->device, entry->key.bytes, entry->key.alignment, plan->error,
+                                        &entry->memory));
   atomic_fetch_add(&job.constant->n_pending, 1);
   pass->jobs[pass->n_jobs++] = job;
   return GRAFT_OK;
@@ -108,6 +110,7 @@ static graft_status add_jobs(fill_pass *pass) {
   graft_plan *plan = pass->plan;
   for (uint32_t s = 0; s < plan->steps.n; ++s) {
     const graft_planned_step *step = graft_plan_step_at(plan, s);
+    if (&plan->devices[step->node->device] != pass->device) continue;
     for (uint32_t i = 0; i < step->prepared.n_packed; ++i) {
       uint32_t input = step->prepared.packed[i].input;
       const graft_tensor *tensor = step->node->inputs[input];
@@ -120,7 +123,7 @@ static graft_status add_jobs(fill_pass *pass) {
   }
   for (uint32_t i = 0; i < plan->n_constants; ++i) {
     graft_plan_constant *constant = &plan->constants[i];
-    if (constant->copy == NULL) continue;
+    if (constant->copy == NULL || &plan->devices[constant->device] != pass->device) continue;
     GRAFT_TRY(add_job(pass, (fill_job){.entry = constant->copy, .constant = constant, .tensor = constant->tensor}));
   }
   return GRAFT_OK;
@@ -129,8 +132,8 @@ static graft_status add_jobs(fill_pass *pass) {
 static graft_status run_jobs(fill_pass *pass) {
   graft_plan *plan = pass->plan;
   *plan->error = (graft_error){0};
-  if (pass->is_host && plan->backend->parallel != NULL) {
-    plan->backend->parallel(graft_device_state(plan->device), run_job, pass, pass->n_jobs);
+  if (pass->is_host && pass->device->backend->parallel != NULL) {
+    pass->device->backend->parallel(graft_device_state(pass->device->device), run_job, pass, pass->n_jobs);
   } else {
     for (uint32_t i = 0; i < pass->n_jobs; ++i) run_job(pass, i);
   }
@@ -139,7 +142,7 @@ static graft_status run_jobs(fill_pass *pass) {
     if (job->status == GRAFT_OK) continue;
     if (plan->error->status == GRAFT_OK) {
       (void)GRAFT_FAIL(plan->error, job->status, "constant %s cannot be brought to %s: %s", job->tensor->name,
-                       graft_device_name(plan->device), graft_status_name(job->status));
+                       graft_device_name(pass->device->device), graft_status_name(job->status));
     }
     if (job->step != NULL) graft_error_note(plan->error, "kernel %s packs it", job->step->kernel->name);
     return job->status;
@@ -151,23 +154,29 @@ static graft_status fill(fill_pass *pass) {
   graft_plan *plan = pass->plan;
   GRAFT_TRY(add_jobs(pass));
   for (uint32_t i = 0; i < plan->n_constants; ++i) {
+    if (&plan->devices[plan->constants[i].device] != pass->device) continue;
     // Copies that other plans made: this plan never reads the source at all.
     if (atomic_load(&plan->constants[i].n_pending) == 0) discard(&plan->constants[i]);
   }
   return run_jobs(pass);
 }
 
-graft_status graft_plan_fill_constants(graft_plan *plan) {
-  size_t n = plan->n_constants;
-  for (uint32_t s = 0; s < plan->steps.n; ++s) n += graft_plan_step_at(plan, s)->prepared.n_packed;
-  fill_pass pass = {.plan = plan, .is_host = (plan->device_info.flags & GRAFT_DEVICE_HOST_MEMORY) != 0};
-  pass.jobs = calloc(n + 1, sizeof *pass.jobs);
+static graft_status fill_device(graft_plan *plan, uint32_t device, size_t n_jobs) {
+  fill_pass pass = {.plan = plan, .device = &plan->devices[device], .is_host = graft_plan_is_host(plan, device)};
+  pass.jobs = calloc(n_jobs + 1, sizeof *pass.jobs);
   if (pass.jobs == NULL) return graft_plan_no_memory(plan);
   graft_status status = fill(&pass);
   for (uint32_t i = 0; i < pass.n_jobs; ++i) {
     graft_constant_entry *entry = pass.jobs[i].entry;
-    if (!entry->is_filled) graft_memory_block_release(plan->device, &entry->memory);
+    if (!entry->is_filled) graft_memory_block_release(pass.device->device, &entry->memory);
   }
   free(pass.jobs);
   return status;
+}
+
+graft_status graft_plan_fill_constants(graft_plan *plan) {
+  size_t n = plan->n_constants;
+  for (uint32_t s = 0; s < plan->steps.n; ++s) n += graft_plan_step_at(plan, s)->prepared.n_packed;
+  for (uint32_t d = 0; d < plan->n_devices; ++d) GRAFT_TRY(fill_device(plan, d, n));
+  return GRAFT_OK;
 }

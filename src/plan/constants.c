@@ -10,6 +10,7 @@ static graft_plan_constant *constant_of(graft_plan *plan, const graft_tensor *te
   if (value->constant == GRAFT_PLAN_NONE) {
     value->constant = (int32_t)plan->n_constants++;
     plan->constants[value->constant].tensor = root;
+    plan->constants[value->constant].device = root->device;
     plan->constants[value->constant].bytes = graft_tensor_desc_bytes(&root->desc);
   }
   return &plan->constants[value->constant];
@@ -22,10 +23,12 @@ static int32_t find_packed(const graft_planned_step *step, uint32_t input) {
   return GRAFT_PLAN_NONE;
 }
 
-static graft_status acquire(graft_plan *plan, const graft_constant_key *key, graft_constant_entry **out_entry) {
-  GRAFT_TRY(graft_constant_cache_acquire(plan->device, key, plan->error, out_entry));
+static graft_status acquire(graft_plan *plan, uint32_t device, const graft_constant_key *key,
+                            graft_constant_entry **out_entry) {
+  graft_plan_device *where = &plan->devices[device];
+  GRAFT_TRY(graft_constant_cache_acquire(where->device, key, plan->error, out_entry));
   graft_constant_entry *entry = *out_entry;
-  if (entry->last_user != plan && key->pack != NULL) plan->report.packed_bytes += key->bytes;
+  if (entry->last_user != plan && key->pack != NULL) where->report.packed_bytes += key->bytes;
   entry->last_user = plan;
   return GRAFT_OK;
 }
@@ -40,24 +43,24 @@ static graft_status add_packed(graft_plan *plan, graft_planned_step *step, uint3
                             .bytes = packed->bytes,
                             .alignment = packed->alignment};
   memcpy(key.layout, packed->layout, sizeof key.layout);
-  return acquire(plan, &key, &step->packed[index]);
+  return acquire(plan, step->node->device, &key, &step->packed[index]);
 }
 
 static bool needs_copy(const graft_plan *plan, const graft_plan_constant *constant) {
   if (constant->bytes == 0) return false;
-  if (!(plan->device_info.flags & GRAFT_DEVICE_HOST_MEMORY)) return true;
+  if (!graft_plan_is_host(plan, constant->device)) return true;
   return (uintptr_t)constant->tensor->constant.data % constant->tensor->desc.dtype->alignment != 0;
 }
 
 static graft_status add_copy(graft_plan *plan, graft_plan_constant *constant) {
   if (!constant->is_read) return GRAFT_OK;
-  plan->report.constant_bytes += constant->bytes;
+  plan->devices[constant->device].report.constant_bytes += constant->bytes;
   if (!needs_copy(plan, constant)) return GRAFT_OK;
   const graft_constant_key key = {.source = constant->tensor->constant.data,
                                   .desc = constant->tensor->desc,
                                   .bytes = constant->bytes,
                                   .alignment = GRAFT_DEVICE_ALIGNMENT};
-  return acquire(plan, &key, &constant->copy);
+  return acquire(plan, constant->device, &key, &constant->copy);
 }
 
 static graft_status add_step(graft_plan *plan, graft_planned_step *step) {

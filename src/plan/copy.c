@@ -11,7 +11,20 @@ typedef struct copy_pass {
   graft_tensor **copies;  // by tensor id in the caller's graph
   bool *is_needed;        // the same
   bool *is_live;          // by node
+  const graft_pin *pins;
+  uint32_t n_pins;
 } copy_pass;
+
+// 1 + the device that the caller pins |tensor| to, or 0.
+static uint32_t find_pin(const copy_pass *pass, const graft_tensor *tensor) {
+  for (uint32_t i = 0; i < pass->n_pins; ++i) {
+    if (pass->pins[i].tensor != tensor) continue;
+    for (uint32_t d = 0; d < pass->plan->n_devices; ++d) {
+      if (pass->plan->devices[d].device == pass->pins[i].device) return d + 1;
+    }
+  }
+  return 0;
+}
 
 static graft_status copy_tensor(copy_pass *pass, const graft_tensor *source) {
   if (pass->copies[source->id] != NULL) return GRAFT_OK;
@@ -19,6 +32,8 @@ static graft_status copy_tensor(copy_pass *pass, const graft_tensor *source) {
   graft_tensor *copy = graft_arena_alloc(&plan->arena, sizeof *copy);
   if (copy == NULL) return graft_plan_no_memory(plan);
   *copy = *source;
+  copy->last_write = NULL;
+  copy->pin = find_pin(pass, source);
   copy->graph = plan->scratch;
   copy->name = graft_arena_copy_string(&plan->arena, source->name);
   if (copy->name == NULL) return graft_plan_no_memory(plan);
@@ -40,6 +55,9 @@ static graft_status copy_node(copy_pass *pass, const graft_node *source) {
   graft_node *copy = graft_arena_alloc(arena, sizeof *copy);
   if (copy == NULL) return graft_plan_no_memory(plan);
   *copy = *source;
+  copy->earlier_write = NULL;
+  copy->after = NULL;  // the order of nodes, and later of steps, says the same
+  copy->n_after = 0;
   copy->attrs = graft_arena_alloc(arena, source->op->attrs_bytes);
   copy->inputs = graft_arena_alloc_array(arena, source->n_inputs, sizeof(graft_tensor *));
   copy->outputs = graft_arena_alloc_array(arena, source->n_outputs, sizeof(graft_tensor *));
@@ -52,6 +70,10 @@ static graft_status copy_node(copy_pass *pass, const graft_node *source) {
     if (source->inputs[i] == NULL) continue;
     GRAFT_TRY(copy_tensor(pass, source->inputs[i]));
     copy->inputs[i] = pass->copies[source->inputs[i]->id];
+  }
+  if (source->into != NULL) {
+    GRAFT_TRY(copy_tensor(pass, source->into));
+    copy->into = pass->copies[source->into->id];
   }
   for (uint32_t i = 0; i < source->n_outputs; ++i) {
     GRAFT_TRY(copy_tensor(pass, source->outputs[i]));
@@ -101,10 +123,12 @@ static graft_status copy_live(copy_pass *pass) {
   return copy_outputs(pass);
 }
 
-graft_status graft_plan_copy_graph(graft_plan *plan, const graft_graph *graph) {
+graft_status graft_plan_copy_graph(graft_plan *plan, const graft_graph *graph, const graft_plan_options *options) {
   copy_pass pass = {
       .plan = plan,
       .graph = graph,
+      .pins = options->pins,
+      .n_pins = options->n_pins,
       .copies = calloc((size_t)graph->n_tensors + 1, sizeof *pass.copies),
       .is_needed = calloc((size_t)graph->n_tensors + 1, sizeof *pass.is_needed),
       .is_live = calloc((size_t)graph->n_nodes + 1, sizeof *pass.is_live),

@@ -4,18 +4,25 @@
 #include "src/plan/plan_internal.h"
 
 static void need(const graft_tensor *tensor, bool *needed) {
-  if (tensor == NULL) return;
-  needed[tensor->id] = true;
-  if (tensor->view_of != NULL) needed[tensor->view_of->id] = true;
+  for (; tensor != NULL; tensor = tensor->view_of) needed[tensor->id] = true;
+}
+
+// Whether what |node| writes over is looked at later: by a node behind it, by the caller, or by the next run.
+static bool is_write_needed(const graft_node *node, const bool *needed) {
+  const graft_tensor *owner = node->into;
+  if (owner == NULL) return false;
+  while (owner->view_of != NULL) owner = owner->view_of;
+  return owner->kind == GRAFT_TENSOR_INPUT || needed[owner->id];
 }
 
 void graft_plan_mark_live(graft_node *const *nodes, uint32_t n_nodes, bool *needed, bool *live) {
   for (uint32_t n = n_nodes; n-- > 0;) {
     const graft_node *node = nodes[n];
-    live[n] = (node->op->traits & GRAFT_OP_OPAQUE_EFFECT) != 0;
+    live[n] = (node->op->traits & GRAFT_OP_OPAQUE_EFFECT) != 0 || is_write_needed(node, needed);
     for (uint32_t i = 0; i < node->n_outputs; ++i) live[n] = live[n] || needed[node->outputs[i]->id];
     if (!live[n]) continue;
     for (uint32_t i = 0; i < node->n_inputs; ++i) need(node->inputs[i], needed);
+    need(node->into, needed);
   }
 }
 

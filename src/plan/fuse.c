@@ -72,8 +72,13 @@ static graft_status make_fused(graft_fuse_pass *pass, candidate *c, graft_reason
   const graft_op_def *op = c->rule->op;
   graft_node *node = graft_arena_alloc(&plan->arena, sizeof *node);
   if (node == NULL) return graft_plan_no_memory(plan);
-  *node = (graft_node){
-      .op = op, .id = last->id, .n_inputs = c->n_inputs, .n_outputs = 1, .scope = last->scope, .label = last->label};
+  *node = (graft_node){.op = op,
+                       .id = last->id,
+                       .n_inputs = c->n_inputs,
+                       .n_outputs = 1,
+                       .device = last->device,
+                       .scope = last->scope,
+                       .label = last->label};
   node->attrs = graft_arena_alloc(&plan->arena, op->attrs_bytes);
   node->inputs = graft_arena_alloc_array(&plan->arena, c->n_inputs, sizeof *node->inputs);
   node->outputs = graft_arena_alloc(&plan->arena, sizeof *node->outputs);

@@ -27,6 +27,7 @@ static bool can_take(const graft_plan *plan, uint32_t index, uint32_t input) {
 int32_t graft_plan_in_place_input(const graft_plan *plan, uint32_t index) {
   if (plan->flags & (GRAFT_PLAN_NO_IN_PLACE | GRAFT_PLAN_NO_REUSE)) return GRAFT_PLAN_NONE;
   const graft_planned_step *step = graft_plan_step_at(plan, index);
+  if (graft_plan_is_transfer(step)) return GRAFT_PLAN_NONE;
   for (uint32_t i = 0; i < step->node->n_inputs; ++i) {
     bool is_allowed = (step->kernel->in_place_inputs >> i & 1) != 0;
     if (is_allowed && step->node->inputs[i] != NULL && can_take(plan, index, i)) return (int32_t)i;

@@ -1,13 +1,14 @@
 // Offsets in the arena: the largest storage first, each into the smallest gap that fits among those that live at the
 // same time. A tree over storages in order of their first use finds these without looking at the others.
 #include <stdlib.h>
+#include <string.h>
 
 #include "src/base/checked.h"
 #include "src/plan/plan_internal.h"
 
 typedef struct layout_pass {
   graft_plan *plan;
-  uint32_t *order;                  // storages, largest first
+  uint32_t device;                  // whose arena is laid out
   graft_plan_storage **neighbours;  // those placed that live with the one to be placed
   uint32_t n_neighbours;
   uint32_t *max_last;  // tree: the largest |last| of placed storages below, 0 for none; leaves begin at |n_leaves|
@@ -74,7 +75,8 @@ static graft_status place(layout_pass *pass, uint32_t index) {
     return GRAFT_FAIL(plan->error, GRAFT_E_NO_MEMORY, "the graph's values together are larger than any memory");
   }
   storage->offset = best;
-  if (end > plan->report.arena_bytes) plan->report.arena_bytes = end;
+  size_t *arena_bytes = &plan->devices[pass->device].report.arena_bytes;
+  if (end > *arena_bytes) *arena_bytes = end;
   mark_placed(pass, index);
   return GRAFT_OK;
 }
@@ -84,21 +86,25 @@ static graft_status place_all(layout_pass *pass, by_size *order) {
   if (order == NULL || pass->neighbours == NULL || pass->max_last == NULL) return graft_plan_no_memory(plan);
   for (uint32_t i = 0; i < plan->n_storages; ++i) order[i] = (by_size){plan->storages[i].bytes, i};
   qsort(order, plan->n_storages, sizeof *order, compare_sizes);
-  for (uint32_t i = 0; i < plan->n_storages && order[i].bytes > 0; ++i) GRAFT_TRY(place(pass, order[i].index));
+  for (pass->device = 0; pass->device < plan->n_devices; ++pass->device) {
+    memset(pass->max_last, 0, 2 * (size_t)pass->n_leaves * sizeof *pass->max_last);
+    for (uint32_t i = 0; i < plan->n_storages && order[i].bytes > 0; ++i) {
+      if (plan->storages[order[i].index].device == pass->device) GRAFT_TRY(place(pass, order[i].index));
+    }
+  }
   return GRAFT_OK;
 }
 
 // Every storage behind the one before.
 static graft_status lay_out_naively(graft_plan *plan) {
-  size_t end = 0;
   for (uint32_t i = 0; i < plan->n_storages; ++i) {
     graft_plan_storage *storage = &plan->storages[i];
-    if (!graft_checked_align(end, storage->alignment, &storage->offset) ||
-        !graft_checked_add(storage->offset, storage->bytes, &end)) {
+    size_t *end = &plan->devices[storage->device].report.arena_bytes;
+    if (!graft_checked_align(*end, storage->alignment, &storage->offset) ||
+        !graft_checked_add(storage->offset, storage->bytes, end)) {
       return GRAFT_FAIL(plan->error, GRAFT_E_NO_MEMORY, "the graph's values together are larger than any memory");
     }
   }
-  plan->report.arena_bytes = end;
   return GRAFT_OK;
 }
 

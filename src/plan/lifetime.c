@@ -16,6 +16,8 @@ static void find_last_reads(graft_plan *plan) {
     for (uint32_t i = 0; i < node->n_inputs; ++i) {
       if (node->inputs[i] != NULL) value_of(plan, node->inputs[i])->last = time_of(s);
     }
+    // Writing over storage needs it, too.
+    if (node->outputs[0]->view_of != NULL) value_of(plan, node->outputs[0])->last = time_of(s);
   }
   for (uint32_t i = 0; i < plan->n_outputs; ++i) value_of(plan, plan->outputs[i].tensor)->last = time_of(plan->steps.n);
 }
@@ -23,21 +25,26 @@ static void find_last_reads(graft_plan *plan) {
 typedef struct storage_need {
   size_t bytes, alignment;
   uint32_t first, last;
+  uint32_t device;
 } storage_need;
 
-static graft_status count_naive(graft_plan *plan, size_t bytes) {
-  if (graft_checked_add(plan->report.naive_bytes, bytes, &plan->report.naive_bytes)) return GRAFT_OK;
+static graft_status count_naive(graft_plan *plan, uint32_t device, size_t bytes) {
+  size_t *total = &plan->devices[device].report.naive_bytes;
+  if (graft_checked_add(*total, bytes, total)) return GRAFT_OK;
   return GRAFT_FAIL(plan->error, GRAFT_E_NO_MEMORY, "the graph's values together are larger than any memory");
 }
 
 // Storages are made in order of |first|, which the layout relies on.
 static graft_status add_storage(graft_plan *plan, storage_need need, int32_t *out_index) {
   graft_plan_storage *storage = &plan->storages[plan->n_storages];
-  *storage = (graft_plan_storage){.first = need.first, .last = need.last < need.first ? need.first : need.last};
+  *storage = (graft_plan_storage){
+      .first = need.first, .last = need.last < need.first ? need.first : need.last, .device = need.device};
   storage->alignment = need.alignment > GRAFT_DEVICE_ALIGNMENT ? need.alignment : GRAFT_DEVICE_ALIGNMENT;
-  if (!graft_checked_align(need.bytes, GRAFT_DEVICE_ALIGNMENT, &storage->bytes)) return count_naive(plan, SIZE_MAX);
+  if (!graft_checked_align(need.bytes, GRAFT_DEVICE_ALIGNMENT, &storage->bytes)) {
+    return count_naive(plan, need.device, SIZE_MAX);
+  }
   *out_index = (int32_t)plan->n_storages++;
-  return count_naive(plan, storage->bytes);
+  return count_naive(plan, need.device, storage->bytes);
 }
 
 static graft_status add_inputs(graft_plan *plan) {
@@ -50,7 +57,8 @@ static graft_status add_inputs(graft_plan *plan) {
                           (storage_need){.bytes = graft_tensor_desc_bytes(&input->desc),
                                          .alignment = input->desc.dtype->alignment,
                                          .first = 0,
-                                         .last = value->last},
+                                         .last = value->last,
+                                         .device = input->device},
                           &value->storage));
   }
   return GRAFT_OK;
@@ -61,18 +69,21 @@ static graft_status add_output(graft_plan *plan, uint32_t index, uint32_t output
   const graft_tensor *tensor = step->node->outputs[output];
   graft_plan_value *value = &plan->values[tensor->id];
   size_t bytes = graft_tensor_desc_bytes(&tensor->desc);
+  if (tensor->view_of != NULL) return GRAFT_OK;  // written over what is there
   if (output == 0) step->in_place_input = graft_plan_in_place_input(plan, index);
   if (output == 0 && step->in_place_input != GRAFT_PLAN_NONE) {
     value->storage = value_of(plan, step->node->inputs[step->in_place_input])->storage;
     graft_plan_storage *storage = &plan->storages[value->storage];
     if (value->last > storage->last) storage->last = value->last;
-    return count_naive(plan, storage->bytes);
+    return count_naive(plan, storage->device, storage->bytes);
   }
-  return add_storage(
-      plan,
-      (storage_need){
-          .bytes = bytes, .alignment = tensor->desc.dtype->alignment, .first = time_of(index), .last = value->last},
-      &value->storage);
+  return add_storage(plan,
+                     (storage_need){.bytes = bytes,
+                                    .alignment = tensor->desc.dtype->alignment,
+                                    .first = time_of(index),
+                                    .last = value->last,
+                                    .device = tensor->device},
+                     &value->storage);
 }
 
 static graft_status add_step(graft_plan *plan, uint32_t index) {
@@ -80,12 +91,14 @@ static graft_status add_step(graft_plan *plan, uint32_t index) {
   for (uint32_t i = 0; i < step->node->n_outputs; ++i) GRAFT_TRY(add_output(plan, index, i));
   size_t workspace = step->prepared.workspace_bytes;
   if (workspace == 0) return GRAFT_OK;
-  if (workspace > plan->report.workspace_bytes) plan->report.workspace_bytes = workspace;
+  graft_memory_report *report = &plan->devices[step->node->device].report;
+  if (workspace > report->workspace_bytes) report->workspace_bytes = workspace;
   return add_storage(plan,
                      (storage_need){.bytes = workspace,
                                     .alignment = step->prepared.workspace_alignment,
                                     .first = time_of(index),
-                                    .last = time_of(index)},
+                                    .last = time_of(index),
+                                    .device = step->node->device},
                      &step->workspace);
 }
 

@@ -4,6 +4,7 @@
 
 #include "src/base/array.h"
 #include "src/base/versioned.h"
+#include "src/graph/builder.h"
 #include "src/plan/plan_internal.h"
 #include "src/plan/tune.h"
 #include "src/run/context_internal.h"
@@ -25,16 +26,51 @@ graft_status graft_plan_add_tensor(graft_plan *plan, graft_tensor *tensor) {
   return graft_plan_append(plan, &plan->tensors, tensor);
 }
 
+static graft_status check_device(const graft_graph *graph, const graft_device *device, graft_error *error) {
+  if (device == NULL) return GRAFT_FAIL(error, GRAFT_E_INVALID, "a plan needs a device");
+  if (graft_device_context(device) == graft_graph_context(graph)) return GRAFT_OK;
+  return GRAFT_FAIL(error, GRAFT_E_INVALID, "the device was opened in another context than the graph's");
+}
+
+static graft_status check_devices(const graft_graph *graph, const graft_plan_options *options, graft_error *error) {
+  if (options->n_devices == 0) return check_device(graph, options->device, error);
+  if (options->devices == NULL || options->n_devices > GRAFT_PLAN_MAX_DEVICES) {
+    return GRAFT_FAIL(error, GRAFT_E_INVALID, "a plan takes 1 to %d devices, not %u", GRAFT_PLAN_MAX_DEVICES,
+                      (unsigned)options->n_devices);
+  }
+  for (uint32_t i = 0; i < options->n_devices; ++i) {
+    GRAFT_TRY(check_device(graph, options->devices[i], error));
+    for (uint32_t j = 0; j < i; ++j) {
+      if (options->devices[j] != options->devices[i]) continue;
+      return GRAFT_FAIL(error, GRAFT_E_INVALID, "%s is listed twice", graft_device_name(options->devices[i]));
+    }
+  }
+  if (options->device == NULL || options->device == options->devices[0]) return GRAFT_OK;
+  return GRAFT_FAIL(error, GRAFT_E_INVALID, "device is not the first of devices; leave it NULL");
+}
+
+static graft_status check_pins(const graft_graph *graph, const graft_plan_options *options, graft_error *error) {
+  if (options->n_pins > 0 && options->pins == NULL) return GRAFT_FAIL(error, GRAFT_E_INVALID, "pins is NULL");
+  for (uint32_t i = 0; i < options->n_pins; ++i) {
+    const graft_pin *pin = &options->pins[i];
+    GRAFT_TRY(graft_graph_check_tensor(graph, pin->tensor, "a pinned tensor", error));
+    bool is_listed = options->n_devices == 0 && pin->device == options->device;
+    for (uint32_t d = 0; d < options->n_devices; ++d) is_listed = is_listed || options->devices[d] == pin->device;
+    if (is_listed) continue;
+    return GRAFT_FAIL(error, GRAFT_E_INVALID, "%s is pinned to a device that the plan does not have",
+                      pin->tensor->name);
+  }
+  return GRAFT_OK;
+}
+
 static graft_status check_options(const graft_graph *graph, const graft_plan_options *options, graft_error *error) {
   const uint32_t known = GRAFT_PLAN_MEASURE_ONLY | GRAFT_PLAN_NO_IN_PLACE | GRAFT_PLAN_NO_REUSE |
                          GRAFT_PLAN_NO_PACKING | GRAFT_PLAN_REFERENCE | GRAFT_PLAN_KEEP_NODES | GRAFT_PLAN_VERIFY;
   if (options->flags & ~known) {
     return GRAFT_FAIL(error, GRAFT_E_INVALID, "plan flags 0x%x are unknown", (unsigned)(options->flags & ~known));
   }
-  if (options->device == NULL) return GRAFT_FAIL(error, GRAFT_E_INVALID, "a plan needs a device");
-  if (graft_device_context(options->device) != graft_graph_context(graph)) {
-    return GRAFT_FAIL(error, GRAFT_E_INVALID, "the device was opened in another context than the graph's");
-  }
+  GRAFT_TRY(check_devices(graph, options, error));
+  GRAFT_TRY(check_pins(graph, options, error));
   const char *forced = options->force_kernel;
   if (forced != NULL && graft_context_find_kernel(graft_graph_context(graph), forced) == NULL) {
     return GRAFT_FAIL(error, GRAFT_E_NOT_FOUND, "no kernel is called \"%s\"", forced);
@@ -42,12 +78,28 @@ static graft_status check_options(const graft_graph *graph, const graft_plan_opt
   return GRAFT_OK;
 }
 
+static graft_status take_devices(graft_plan *plan, const graft_plan_options *options) {
+  plan->n_devices = options->n_devices > 0 ? options->n_devices : 1;
+  plan->devices = graft_arena_alloc_array(&plan->arena, plan->n_devices, sizeof *plan->devices);
+  if (plan->devices == NULL) {
+    plan->n_devices = 0;
+    return graft_plan_no_memory(plan);
+  }
+  for (uint32_t d = 0; d < plan->n_devices; ++d) {
+    graft_plan_device *device = &plan->devices[d];
+    device->device = options->n_devices > 0 ? options->devices[d] : options->device;
+    device->backend = graft_device_backend(device->device);
+    graft_device_describe(device->device, &device->info);
+  }
+  plan->device = plan->devices[0].device;
+  plan->backend = plan->devices[0].backend;
+  return GRAFT_OK;
+}
+
 static graft_status begin_plan(const graft_graph *graph, const graft_plan_options *options, graft_plan *plan) {
   plan->context = graft_graph_context(graph);
   plan->error = graft_context_error_slot(plan->context);
-  plan->device = options->device;
-  plan->backend = graft_device_backend(options->device);
-  graft_device_describe(options->device, &plan->device_info);
+  GRAFT_TRY(take_devices(plan, options));
   plan->flags = options->flags;
   plan->force_kernel = options->force_kernel;
   plan->fusion = options->fusion != NULL ? options->fusion : plan->context->fusion;
@@ -60,8 +112,17 @@ static graft_status begin_plan(const graft_graph *graph, const graft_plan_option
 }
 
 static graft_status finish_report(graft_plan *plan) {
-  graft_memory_report *report = &plan->report;
-  report->peak_bytes = report->arena_bytes + report->constant_bytes + report->packed_bytes;
+  graft_memory_report *all = &plan->report;
+  for (uint32_t d = 0; d < plan->n_devices; ++d) {
+    graft_memory_report *report = &plan->devices[d].report;
+    report->peak_bytes = report->arena_bytes + report->constant_bytes + report->packed_bytes;
+    all->arena_bytes += report->arena_bytes;
+    all->naive_bytes += report->naive_bytes;
+    if (report->workspace_bytes > all->workspace_bytes) all->workspace_bytes = report->workspace_bytes;
+    all->constant_bytes += report->constant_bytes;
+    all->packed_bytes += report->packed_bytes;
+    all->peak_bytes += report->peak_bytes;
+  }
   return GRAFT_OK;
 }
 
@@ -76,8 +137,17 @@ static bool is_verifying(const graft_plan *plan) {
 
 static graft_status run_passes(graft_plan *plan) {
   graft_status (*const passes[])(graft_plan *) = {
-      graft_plan_expand,         graft_plan_drop_dead_steps, graft_plan_fuse,    graft_plan_prepare,
-      graft_plan_find_lifetimes, graft_plan_find_constants,  graft_plan_lay_out,
+      graft_plan_place,
+      graft_plan_expand,
+      graft_plan_drop_dead_steps,
+      graft_plan_insert_copies,
+      graft_plan_elide_copies,
+      graft_plan_fuse,
+      graft_plan_cut,
+      graft_plan_prepare,
+      graft_plan_find_lifetimes,
+      graft_plan_find_constants,
+      graft_plan_lay_out,
   };
   for (size_t i = 0; i < sizeof passes / sizeof passes[0]; ++i) {
     GRAFT_TRY(passes[i](plan));
@@ -101,7 +171,7 @@ graft_status graft_plan_create(const graft_graph *graph, const graft_plan_option
   graft_plan *plan = calloc(1, sizeof *plan);
   if (plan == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for a plan");
   graft_status status = begin_plan(graph, &copy, plan);
-  if (status == GRAFT_OK) status = graft_plan_copy_graph(plan, graph);
+  if (status == GRAFT_OK) status = graft_plan_copy_graph(plan, graph, &copy);
   if (status == GRAFT_OK) status = run_passes(plan);
   if (status != GRAFT_OK) {
     graft_plan_destroy(plan);
@@ -114,22 +184,29 @@ graft_status graft_plan_create(const graft_graph *graph, const graft_plan_option
   return GRAFT_OK;
 }
 
-static void release_constant(graft_plan *plan, graft_constant_entry *entry) {
+static void release_constant(graft_plan *plan, uint32_t device, graft_constant_entry *entry) {
   if (entry == NULL) return;
   if (entry->last_user == plan) entry->last_user = NULL;
-  graft_constant_cache_release(plan->device, entry);
+  graft_constant_cache_release(plan->devices[device].device, entry);
 }
 
 void graft_plan_destroy(graft_plan *plan) {
   if (plan == NULL) return;
-  if (plan->recording != NULL) plan->backend->record_destroy(plan->recording);
+  for (uint32_t d = 0; d < plan->n_devices; ++d) {
+    if (plan->devices[d].recording != NULL) plan->devices[d].backend->record_destroy(plan->devices[d].recording);
+  }
   for (uint32_t s = 0; s < plan->steps.n; ++s) {
     graft_planned_step *step = graft_plan_step_at(plan, s);
     graft_plan_unprepare_step(step);
-    for (uint32_t i = 0; i < GRAFT_MAX_PACKED; ++i) release_constant(plan, step->packed[i]);
+    for (uint32_t i = 0; i < GRAFT_MAX_PACKED; ++i) release_constant(plan, step->node->device, step->packed[i]);
   }
-  for (uint32_t i = 0; i < plan->n_constants; ++i) release_constant(plan, plan->constants[i].copy);
-  graft_memory_block_release(plan->device, &plan->memory);
+  for (uint32_t i = 0; i < plan->n_constants; ++i) {
+    release_constant(plan, plan->constants[i].device, plan->constants[i].copy);
+  }
+  for (uint32_t d = 0; d < plan->n_devices; ++d) {
+    graft_memory_block_release(plan->devices[d].device, &plan->devices[d].memory);
+  }
+  free(plan->staging);
   graft_tuner_close(plan->tuner);
   free(plan->tensors.items);
   free(plan->nodes.items);

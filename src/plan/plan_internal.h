@@ -9,6 +9,7 @@
 enum {
   GRAFT_PLAN_VERIFY = 1 << 30,  // internal flag: check every pass, as builds without NDEBUG always do
   GRAFT_PLAN_NONE = -1,         // no storage, no constant
+  GRAFT_PLAN_MAX_DEVICES = 16,
 };
 
 // A stretch of the arena that one value or several values in turn occupy (in-place results take over their input's).
@@ -16,13 +17,15 @@ enum {
 typedef struct graft_plan_storage {
   size_t bytes, alignment;
   uint32_t first, last;  // times from the first write to the last read
-  size_t offset;         // in the arena
+  size_t offset;         // in the arena of its device
+  uint32_t device;
 } graft_plan_storage;
 
 // A constant that steps use. Its bytes are read by kernels where they lie, or from |copy|, or only when packing.
 typedef struct graft_plan_constant {
   const graft_tensor *tensor;
   size_t bytes;
+  uint32_t device;
   bool is_read;                // by a kernel that takes it as it is
   bool is_output;              // of the graph: read from the host
   graft_constant_entry *copy;  // where kernels cannot read the source: other memory, or a misaligned address
@@ -50,6 +53,25 @@ typedef struct graft_planned_step {
   uint32_t n_fused;                // steps that it stands for; 0: itself
 } graft_planned_step;
 
+// One of the devices that a plan may use, and what it has there.
+typedef struct graft_plan_device {
+  graft_device *device;
+  const graft_backend_def *backend;
+  graft_device_info info;
+  uint32_t n_steps;  // of the recording
+  graft_recording *recording;
+  graft_memory_block memory;  // of the arena
+  graft_memory_report report;
+} graft_plan_device;
+
+// Steps that one device runs in one go, or transfers that the host makes.
+typedef struct graft_plan_segment {
+  uint32_t device;
+  bool is_transfer;
+  uint32_t first, end;   // steps of the plan
+  uint32_t first_local;  // the number of |first| in the device's recording
+} graft_plan_segment;
+
 typedef struct graft_plan_list {
   void **items;
   uint32_t n, capacity;
@@ -62,10 +84,11 @@ typedef struct graft_plan_output {
 
 struct graft_plan {
   graft_context *context;
-  graft_error *error;  // the context's
-  graft_device *device;
-  const graft_backend_def *backend;
-  graft_device_info device_info;
+  graft_error *error;                // the context's
+  graft_device *device;              // the first one …
+  const graft_backend_def *backend;  // … and its backend
+  graft_plan_device *devices;        // in order of priority
+  uint32_t n_devices;
   uint32_t flags;
   const char *force_kernel;
   const char *fusion;         // which rules are off, as in graft_plan_options
@@ -90,12 +113,14 @@ struct graft_plan {
   uint32_t n_storages;
   graft_plan_constant *constants;
   uint32_t n_constants;
+  bool is_copied;  // steps reach all that they read
   bool is_laid_out;
-  graft_memory_report report;
-
-  graft_memory_block memory;  // of the arena that the plan computes in
-  graft_recording *recording;
-  bool has_result;
+  graft_plan_segment *segments;
+  uint32_t n_segments;
+  graft_memory_report report;  // of all devices together
+  void *staging;               // host memory through which transfers go; NULL: none needs it
+  size_t staging_bytes;
+  bool is_recorded, has_result;
 };
 
 // Appends to a list; fails with a sentence in the plan's error.
@@ -112,15 +137,69 @@ static inline const graft_tensor *graft_plan_root(const graft_tensor *tensor) {
   return tensor->view_of != NULL ? tensor->view_of : tensor;
 }
 
+// The device that runs |step|, or of which |tensor| is.
+static inline graft_plan_device *graft_plan_device_at(const graft_plan *plan, uint32_t index) {
+  return &plan->devices[index];
+}
+static inline bool graft_plan_is_host(const graft_plan *plan, uint32_t device) {
+  return (plan->devices[device].info.flags & GRAFT_DEVICE_HOST_MEMORY) != 0;
+}
+// Whether kernels on |device| can use addresses of |owner|.
+static inline bool graft_plan_can_access(const graft_plan *plan, uint32_t device, uint32_t owner) {
+  return device == owner || (graft_plan_is_host(plan, device) && graft_plan_is_host(plan, owner));
+}
+
+// transfer.c: the plan's own operators. A transfer copies input 0 to output 0, which may be elsewhere and laid out
+// differently; the host makes it between segments. An alias is a view that shows all of input 0.
+extern const graft_op_def graft_plan_transfer_op, graft_plan_alias_op;
+static inline bool graft_plan_is_transfer(const graft_planned_step *step) {
+  return step->node->op == &graft_plan_transfer_op;
+}
+// A node without scope of |op| that makes |output| of |input|; NULL when memory ends.
+graft_node *graft_plan_make_node(graft_plan *plan, const graft_op_def *op, graft_tensor *input, graft_tensor *output);
+// A step that copies |source| to |target|, on whatever devices they are; NULL when memory ends.
+graft_planned_step *graft_plan_make_transfer(graft_plan *plan, graft_tensor *source, graft_tensor *target);
+// Bytes of host memory that the transfer |step| needs while it is made.
+size_t graft_plan_transfer_staging(const graft_plan *plan, const graft_planned_step *step);
+// plan_transfer.c: makes the transfer |step|, whose addresses are known.
+graft_status graft_plan_transfer(const graft_plan *plan, const graft_planned_step *step, graft_error *error);
+// A contiguous value on |device| that looks like |like|; NULL with the plan's error when memory ends.
+graft_tensor *graft_plan_make_tensor(graft_plan *plan, const graft_tensor *like, uint32_t device);
+
+// effects.c: whether |step| writes over storage that is not its own output's: it is not pure whatever its operator
+// says.
+static inline bool graft_plan_writes_over(const graft_planned_step *step) {
+  return step->node->outputs[0]->view_of != NULL;
+}
+// Whether |later| must stay behind |earlier|: one reads what the other makes, or writes over what the other uses. A
+// fused group reads its inputs where its last step is, so every step in between must not conflict with any member.
+bool graft_plan_steps_conflict(const graft_planned_step *earlier, const graft_planned_step *later);
+
 // The passes. Each reads what those before it left and reports failures in plan->error.
 
 // copy.c: the part of |graph| that its outputs and opaque effects need, as the plan's own nodes and tensors.
-graft_status graft_plan_copy_graph(graft_plan *plan, const graft_graph *graph);
+graft_status graft_plan_copy_graph(graft_plan *plan, const graft_graph *graph, const graft_plan_options *options);
 // dead.c: marks, in |live| (n_nodes entries, in order), nodes that |needed| (by tensor id) or an opaque effect asks
 // for, and in |needed| all that they read.
 void graft_plan_mark_live(graft_node *const *nodes, uint32_t n_nodes, bool *needed, bool *live);
 // dead.c: drops steps that expansion made in vain.
 graft_status graft_plan_drop_dead_steps(graft_plan *plan);
+// place.c: on which device every node runs, and why. Nothing to do for one device. A node that none can run but as its
+// decomposition is replaced by that.
+graft_status graft_plan_place(graft_plan *plan);
+// expand.c: builds the decomposition of |node| in the plan's scratch graph, behind the nodes that it has.
+graft_status graft_plan_decompose(graft_plan *plan, const graft_node *node, graft_tensor **out_results);
+// expand.c: whether |result|, which a decomposition gave, is what output |index| of |node| must be.
+graft_status graft_plan_check_result(graft_plan *plan, const graft_node *node, uint32_t index,
+                                     const graft_tensor *result);
+// expand.c: gives the tensors that the scratch graph has from |first| on to the plan.
+graft_status graft_plan_adopt_tensors(graft_plan *plan, uint32_t first);
+// copies.c: a transfer before every step that reads what another device has …
+graft_status graft_plan_insert_copies(graft_plan *plan);
+// … and without those that give what is there already.
+graft_status graft_plan_elide_copies(graft_plan *plan);
+// segment.c: cuts the steps into segments.
+graft_status graft_plan_cut(graft_plan *plan);
 // expand.c: nodes become steps with a kernel each; a node that only a reference could run is replaced by its
 // decomposition. Views disappear into the values that they view.
 graft_status graft_plan_expand(graft_plan *plan);

@@ -6,7 +6,7 @@
 void *graft_plan_address(const graft_plan *plan, const graft_tensor *tensor) {
   const graft_tensor *root = graft_plan_root(tensor);
   const graft_plan_value *value = &plan->values[root->id];
-  char *base = plan->memory.address;  // somewhere for empty constants
+  char *base = plan->devices[root->device].memory.address;  // somewhere for empty constants
   if (value->storage != GRAFT_PLAN_NONE) {
     base += plan->storages[value->storage].offset;
   } else if (value->constant != GRAFT_PLAN_NONE && root->constant.data != NULL) {
@@ -17,8 +17,8 @@ void *graft_plan_address(const graft_plan *plan, const graft_tensor *tensor) {
   return tensor == root ? base : base + tensor->view_offset;
 }
 
-static graft_status encode_step(graft_plan *plan, uint32_t index) {
-  const graft_planned_step *step = graft_plan_step_at(plan, index);
+// |local|: the step's number in the recording of its device.
+static graft_status encode_step(graft_plan *plan, const graft_planned_step *step, uint32_t local) {
   void *inputs[GRAFT_MAX_INPUTS] = {0}, *outputs[GRAFT_MAX_OUTPUTS] = {0};
   for (uint32_t i = 0; i < step->info.n_inputs; ++i) {
     if (step->node->inputs[i] != NULL) inputs[i] = graft_plan_address(plan, step->node->inputs[i]);
@@ -27,7 +27,8 @@ static graft_status encode_step(graft_plan *plan, uint32_t index) {
     inputs[step->prepared.packed[i].input] = step->packed[i]->memory.address;
   }
   for (uint32_t i = 0; i < step->info.n_outputs; ++i) outputs[i] = graft_plan_address(plan, step->node->outputs[i]);
-  char *memory = plan->memory.address;
+  const graft_plan_device *device = &plan->devices[step->node->device];
+  char *memory = device->memory.address;
   const graft_encode_args args = {
       .node = &step->info,
       .state = step->prepared.state,
@@ -36,7 +37,7 @@ static graft_status encode_step(graft_plan *plan, uint32_t index) {
       .workspace = step->workspace != GRAFT_PLAN_NONE ? memory + plan->storages[step->workspace].offset : NULL,
       .error = plan->error,
   };
-  graft_status status = step->kernel->encode(plan->backend->step_begin(plan->recording, index), &args);
+  graft_status status = step->kernel->encode(device->backend->step_begin(device->recording, local), &args);
   if (status != GRAFT_OK) {
     if (plan->error->status == GRAFT_OK) (void)GRAFT_FAIL(plan->error, status, "the kernel gave no reason");
     graft_error_note(plan->error, "encoding kernel %s for %s", step->kernel->name, step->node->label);
@@ -44,20 +45,49 @@ static graft_status encode_step(graft_plan *plan, uint32_t index) {
   return status;
 }
 
-static graft_status allocate_memory(graft_plan *plan) {
-  if (plan->steps.n == 0 && plan->report.arena_bytes == 0) return GRAFT_OK;
+static graft_status allocate_memory(graft_plan *plan, uint32_t index) {
+  graft_plan_device *device = &plan->devices[index];
+  if (device->n_steps == 0 && device->report.arena_bytes == 0) return GRAFT_OK;
   size_t alignment = GRAFT_DEVICE_ALIGNMENT;
   for (uint32_t i = 0; i < plan->n_storages; ++i) {
-    if (plan->storages[i].alignment > alignment) alignment = plan->storages[i].alignment;
+    const graft_plan_storage *storage = &plan->storages[i];
+    if (storage->device == index && storage->alignment > alignment) alignment = storage->alignment;
   }
-  return graft_memory_block_allocate(plan->device, plan->report.arena_bytes, alignment, plan->error, &plan->memory);
+  return graft_memory_block_allocate(device->device, device->report.arena_bytes, alignment, plan->error,
+                                     &device->memory);
+}
+
+// Between devices bytes go through the host, a value at a time.
+static graft_status allocate_staging(graft_plan *plan) {
+  for (uint32_t s = 0; s < plan->steps.n; ++s) {
+    const graft_planned_step *step = graft_plan_step_at(plan, s);
+    if (!graft_plan_is_transfer(step)) continue;
+    size_t bytes = graft_plan_transfer_staging(plan, step);
+    if (bytes > plan->staging_bytes) plan->staging_bytes = bytes;
+  }
+  if (plan->staging_bytes == 0) return GRAFT_OK;
+  plan->staging = malloc(plan->staging_bytes);
+  return plan->staging != NULL ? GRAFT_OK : graft_plan_no_memory(plan);
 }
 
 graft_status graft_plan_record(graft_plan *plan) {
   *plan->error = (graft_error){0};
-  GRAFT_TRY(allocate_memory(plan));
-  void *state = graft_device_state(plan->device);
-  GRAFT_TRY(plan->backend->record_begin(state, plan->steps.n, plan->error, &plan->recording));
-  for (uint32_t s = 0; s < plan->steps.n; ++s) GRAFT_TRY(encode_step(plan, s));
-  return plan->backend->record_end(plan->recording, plan->error);
+  for (uint32_t d = 0; d < plan->n_devices; ++d) {
+    graft_plan_device *device = &plan->devices[d];
+    GRAFT_TRY(allocate_memory(plan, d));
+    void *state = graft_device_state(device->device);
+    GRAFT_TRY(device->backend->record_begin(state, device->n_steps, plan->error, &device->recording));
+  }
+  for (uint32_t g = 0; g < plan->n_segments; ++g) {
+    const graft_plan_segment *segment = &plan->segments[g];
+    for (uint32_t s = segment->first; s < segment->end && !segment->is_transfer; ++s) {
+      GRAFT_TRY(encode_step(plan, graft_plan_step_at(plan, s), segment->first_local + s - segment->first));
+    }
+  }
+  for (uint32_t d = 0; d < plan->n_devices; ++d) {
+    GRAFT_TRY(plan->devices[d].backend->record_end(plan->devices[d].recording, plan->error));
+  }
+  GRAFT_TRY(allocate_staging(plan));
+  plan->is_recorded = true;
+  return GRAFT_OK;
 }

@@ -41,7 +41,7 @@ void graft_plan_step(const graft_plan *plan, uint32_t index, graft_step_info *ou
       .attrs = step->info.attrs,
       .kernel = step->kernel,
       .label = step->node->label,
-      .device = graft_device_name(plan->device),
+      .device = graft_device_name(plan->devices[step->node->device].device),
       .n_inputs = step->info.n_inputs,
       .n_outputs = step->info.n_outputs,
       .inputs = step->info.inputs,
@@ -53,6 +53,7 @@ void graft_plan_step(const graft_plan *plan, uint32_t index, graft_step_info *ou
       .rejections = step->rejections,
       .fusion = step->fusion != NULL ? step->fusion->name : NULL,
       .n_fused = step->n_fused,
+      .placement = step->node->placement != NULL ? step->node->placement : "",
   };
   for (uint32_t i = 0; i < step->prepared.n_packed; ++i) out_info->packed_bytes += step->prepared.packed[i].bytes;
 }

@@ -22,6 +22,7 @@ typedef struct line_span {
 
 typedef struct selection {
   graft_plan *plan;
+  const graft_plan_device *device;
   const graft_node_info *node;
   rejection_text rejections;
   const graft_kernel_def *chosen;
@@ -64,7 +65,7 @@ static bool can_run(const selection *s, const graft_kernel_def *kernel, graft_re
   const graft_plan *plan = s->plan;
   if ((plan->flags & GRAFT_PLAN_REFERENCE) && kernel->op != NULL)
     return graft_refuse(why, "only references were asked for");
-  if (!graft_query_supports(kernel, s->node, plan->device_info.features, why)) return false;
+  if (!graft_query_supports(kernel, s->node, s->device->info.features, why)) return false;
   if ((plan->flags & GRAFT_PLAN_NO_PACKING) && packs_constants(kernel, s->node)) {
     return graft_refuse(why, "it packs constants, which was switched off");
   }
@@ -149,7 +150,7 @@ static void settle(selection *s) {
 static graft_status fail_selection(const selection *s, const graft_node *node) {
   graft_error *error = s->plan->error;
   graft_status status = GRAFT_FAIL(error, GRAFT_E_UNSUPPORTED, "%s has no way to run %s (%s): %s",
-                                   graft_device_name(s->plan->device), node->op->name, node->label,
+                                   graft_device_name(s->device->device), node->op->name, node->label,
                                    s->rejections.bytes > 0 ? "every kernel refuses" : "no kernel is registered for it");
   snprintf(error->op, sizeof error->op, "%s", node->op->name);
   const char *line = s->rejections.text, *end = line + s->rejections.bytes;
@@ -163,7 +164,7 @@ static graft_status fail_selection(const selection *s, const graft_node *node) {
 
 static void ask_kernels(selection *s, bool has_decomposition, bool *out_expand) {
   const graft_kernel_def *const *kernels = NULL;
-  uint32_t n = graft_registry_find_kernels(s->plan->context, s->node->op->name, s->plan->backend->name, &kernels);
+  uint32_t n = graft_registry_find_kernels(s->plan->context, s->node->op->name, s->device->backend->name, &kernels);
   consider_forced(s, kernels, n);
   uint32_t i = 0;
   for (; i < n && kernels[i]->op != NULL && s->chosen == NULL; ++i) {
@@ -191,7 +192,7 @@ static graft_status keep(selection *s, graft_planned_step *step) {
 }
 
 graft_status graft_plan_select(graft_plan *plan, graft_planned_step *step, bool *out_expand) {
-  selection s = {.plan = plan, .node = &step->info};
+  selection s = {.plan = plan, .device = &plan->devices[step->node->device], .node = &step->info};
   ask_kernels(&s, step->node->op->decompose != NULL, out_expand);
   graft_status status = s.chosen == NULL && !*out_expand ? fail_selection(&s, step->node) : keep(&s, step);
   free(s.rejections.text);
@@ -199,9 +200,9 @@ graft_status graft_plan_select(graft_plan *plan, graft_planned_step *step, bool 
 }
 
 graft_status graft_plan_select_fused(graft_plan *plan, graft_planned_step *step, graft_reason *why) {
-  selection s = {.plan = plan, .node = &step->info};
+  selection s = {.plan = plan, .device = &plan->devices[step->node->device], .node = &step->info};
   const graft_kernel_def *const *kernels = NULL;
-  uint32_t n = graft_registry_find_kernels(plan->context, step->node->op->name, plan->backend->name, &kernels);
+  uint32_t n = graft_registry_find_kernels(plan->context, step->node->op->name, s.device->backend->name, &kernels);
   consider_forced(&s, kernels, n);
   for (uint32_t i = 0; i < n && kernels[i]->op != NULL && s.chosen == NULL; ++i) {
     if (!is_forced(&s, kernels[i])) consider(&s, kernels[i]);

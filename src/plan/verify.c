@@ -8,7 +8,8 @@ typedef struct occupant {
   const graft_tensor *tensor;  // NULL: workspace
   uint32_t step;               // that writes it; inputs: 0
   uint32_t first, last;        // times
-  size_t begin, end;           // bytes in the arena
+  uint32_t device;
+  size_t begin, end;  // bytes in its arena
 } occupant;
 
 typedef struct verify_pass {
@@ -36,6 +37,7 @@ static graft_status check_view(const graft_plan *plan, const graft_tensor *tenso
 static graft_status read_input(verify_pass *pass, const graft_tensor *tensor, uint32_t time) {
   const graft_tensor *root = graft_plan_root(tensor);
   GRAFT_TRY(check_view(pass->plan, tensor));
+  if (root->device >= pass->plan->n_devices) return fault(pass->plan, "a value is on no device", tensor->name);
   if (root->kind == GRAFT_TENSOR_RESULT && !pass->is_ready[root->id]) {
     return fault(pass->plan, "a step reads what is not computed yet", tensor->name);
   }
@@ -50,6 +52,8 @@ static graft_status find_reads(verify_pass *pass) {
     for (uint32_t i = 0; i < node->n_inputs; ++i) {
       if (node->inputs[i] != NULL) GRAFT_TRY(read_input(pass, node->inputs[i], s + 1));
     }
+    // Storage that is written over has been made before.
+    if (node->outputs[0]->view_of != NULL) GRAFT_TRY(read_input(pass, node->outputs[0], s + 1));
     for (uint32_t i = 0; i < node->n_outputs; ++i) pass->is_ready[node->outputs[i]->id] = true;
   }
   for (uint32_t i = 0; i < plan->n_outputs; ++i) {
@@ -70,12 +74,13 @@ static bool is_in_place(const graft_plan *plan, const occupant *before, const oc
 static graft_status enter(verify_pass *pass, const occupant *next) {
   const graft_plan *plan = pass->plan;
   const char *name = next->tensor != NULL ? next->tensor->name : "workspace";
-  if (next->end > plan->report.arena_bytes || next->begin > next->end) return fault(plan, "beyond the arena", name);
+  if (next->end > plan->devices[next->device].report.arena_bytes || next->begin > next->end)
+    return fault(plan, "beyond the arena", name);
   uint32_t n = 0;
   for (uint32_t i = 0; i < pass->n_alive; ++i) {
     const occupant *other = &pass->alive[i];
     if (other->last < next->first) continue;
-    bool overlaps = next->begin < other->end && other->begin < next->end;
+    bool overlaps = next->device == other->device && next->begin < other->end && other->begin < next->end;
     if (overlaps && !is_in_place(plan, other, next)) return fault(plan, "two values share bytes", name);
     pass->alive[n++] = *other;
   }
@@ -90,7 +95,9 @@ static graft_status enter_value(verify_pass *pass, const graft_tensor *tensor, u
   if (storage == GRAFT_PLAN_NONE) {
     return pass->last[tensor->id] == 0 ? GRAFT_OK : fault(plan, "a value without storage", tensor->name);
   }
-  occupant o = {.tensor = tensor, .step = step, .first = first, .last = pass->last[tensor->id]};
+  occupant o = {
+      .tensor = tensor, .step = step, .first = first, .last = pass->last[tensor->id], .device = tensor->device};
+  if (plan->storages[storage].device != o.device) return fault(plan, "storage on another device", tensor->name);
   if (tensor->kind == GRAFT_TENSOR_INPUT) o.last = plan->steps.n + 1;
   if (o.last < first) o.last = first;
   o.begin = plan->storages[storage].offset;
@@ -104,16 +111,67 @@ static graft_status enter_all(verify_pass *pass) {
   for (uint32_t s = 0; s < plan->steps.n; ++s) {
     const graft_planned_step *step = graft_plan_step_at(plan, s);
     for (uint32_t i = 0; i < step->node->n_outputs; ++i) {
+      if (step->node->outputs[i]->view_of != NULL) continue;
       GRAFT_TRY(enter_value(pass, step->node->outputs[i], s, s + 1));
     }
     if (step->workspace == GRAFT_PLAN_NONE) continue;
     size_t begin = plan->storages[step->workspace].offset;
-    GRAFT_TRY(enter(
-        pass,
-        &(occupant){
-            .step = s, .first = s + 1, .last = s + 1, .begin = begin, .end = begin + step->prepared.workspace_bytes}));
+    GRAFT_TRY(enter(pass, &(occupant){.step = s,
+                                      .first = s + 1,
+                                      .last = s + 1,
+                                      .device = step->node->device,
+                                      .begin = begin,
+                                      .end = begin + step->prepared.workspace_bytes}));
   }
   return GRAFT_OK;
+}
+
+// SC9: nothing but a transfer touches what its device cannot reach.
+static graft_status check_reach(const graft_plan *plan, const graft_planned_step *step) {
+  const graft_node *node = step->node;
+  if (node->device >= plan->n_devices) return fault(plan, "a step runs on no device", node->label);
+  if (graft_plan_is_transfer(step)) return GRAFT_OK;
+  for (uint32_t i = 0; i < node->n_inputs; ++i) {
+    if (node->inputs[i] == NULL) continue;
+    if (!graft_plan_can_access(plan, node->device, graft_plan_root(node->inputs[i])->device)) {
+      return fault(plan, "a step reads another device's memory", node->label);
+    }
+  }
+  for (uint32_t i = 0; i < node->n_outputs; ++i) {
+    if (!graft_plan_can_access(plan, node->device, graft_plan_root(node->outputs[i])->device)) {
+      return fault(plan, "a step writes another device's memory", node->label);
+    }
+  }
+  return step->info.device == plan->devices[node->device].device
+             ? GRAFT_OK
+             : fault(plan, "a kernel was chosen for another device", node->label);
+}
+
+static graft_status check_segments(const graft_plan *plan) {
+  uint32_t next = 0;
+  for (uint32_t g = 0; g < plan->n_segments; ++g) {
+    const graft_plan_segment *segment = &plan->segments[g];
+    if (segment->first != next || segment->end < next) return fault(plan, "segments leave out a step", "");
+    for (next = segment->first; next < segment->end; ++next) {
+      const graft_planned_step *step = graft_plan_step_at(plan, next);
+      bool is_here = graft_plan_is_transfer(step) ? segment->is_transfer
+                                                  : !segment->is_transfer && segment->device == step->node->device;
+      if (!is_here) return fault(plan, "a step is in another device's segment", step->node->label);
+    }
+  }
+  return next == plan->steps.n ? GRAFT_OK : fault(plan, "segments leave out a step", "");
+}
+
+// What holds from the pass on that sees to it.
+static graft_status check_devices(const graft_plan *plan) {
+  for (uint32_t i = 0; i < plan->nodes.n; ++i) {
+    const graft_node *node = plan->nodes.items[i];
+    if (node->device >= plan->n_devices) return fault(plan, "a node has no place", node->label);
+  }
+  for (uint32_t s = 0; plan->is_copied && s < plan->steps.n; ++s) {
+    GRAFT_TRY(check_reach(plan, graft_plan_step_at(plan, s)));
+  }
+  return plan->n_segments > 0 ? check_segments(plan) : GRAFT_OK;
 }
 
 graft_status graft_plan_verify(const graft_plan *plan) {
@@ -125,7 +183,9 @@ graft_status graft_plan_verify(const graft_plan *plan) {
   if (pass.last == NULL || pass.is_ready == NULL || pass.alive == NULL) {
     status = GRAFT_FAIL(plan->error, GRAFT_E_NO_MEMORY, "no memory to check the plan");
   } else {
-    status = find_reads(&pass);
+    status = check_devices(plan);
+    // Before expansion there are nodes and no steps.
+    if (status == GRAFT_OK && plan->nodes.n == 0) status = find_reads(&pass);
     if (status == GRAFT_OK && plan->is_laid_out) status = enter_all(&pass);
   }
   free(pass.last);

@@ -75,6 +75,8 @@ graft_status graft_context_create(const graft_context_options *options, graft_er
   context->log_user = merged.log_user;
   graft_status status = keep_text(merged.fusion, &context->fusion, error);
   if (status == GRAFT_OK) status = keep_text(merged.tuning, &context->tuning, error);
+  if (status == GRAFT_OK) status = keep_text(merged.devices, &context->device_words, error);
+  context->backend_config.devices = context->device_words;
   if (status == GRAFT_OK && !merged.without_builtins) {
     uint32_t n;
     const graft_extension *const *builtins = graft_builtin_extensions(&n);
@@ -102,6 +104,7 @@ void graft_context_destroy(graft_context *context) {
   graft_plugin_close_all(context);
   free(context->fusion);
   free(context->tuning);
+  free(context->device_words);
   pthread_mutex_destroy(&context->log_mutex);
   free(context);
 }

@@ -136,6 +136,11 @@ const graft_backend_def *graft_device_backend(const graft_device *device) {
   return device->backend;
 }
 
+const void *graft_device_service(const graft_device *device, const char *name) {
+  if (device->backend->service == NULL || name == NULL) return NULL;
+  return device->backend->service(device->state, name);
+}
+
 void *graft_device_state(const graft_device *device) {
   return device->state;
 }

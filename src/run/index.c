@@ -6,6 +6,7 @@
 // A kernel with what decides its place among others.
 typedef struct ranked {
   const graft_kernel_def *kernel;
+  const char *backend;  // that runs it: the kernel's own or one that takes the kernels of that
   bool is_native;
   uint32_t order;
 } ranked;
@@ -41,7 +42,7 @@ static int compare_by_op(const void *left, const void *right) {
 
 static int compare_by_backend(const void *left, const void *right) {
   const ranked *a = left, *b = right;
-  int backends = strcmp(a->kernel->backend, b->kernel->backend);
+  int backends = strcmp(a->backend, b->backend);
   return backends != 0 ? backends : compare_by_op(a, b);
 }
 
@@ -99,19 +100,33 @@ bool graft_index_is_native(const graft_index *index, const graft_named *kernel) 
   return backend != NULL && strcmp(backend->extension->vendor, kernel->extension->vendor) == 0;
 }
 
-static void rank_kernels(const graft_index *index, ranked *kernels) {
-  uint32_t first = index->first[GRAFT_NAME_KERNEL], end = index->first[GRAFT_NAME_KERNEL + 1];
-  for (uint32_t i = first; i < end; ++i) {
+// Writes the kernels whose backend is |backend| (NULL: all) as kernels of |runner| (NULL: their own).
+static uint32_t rank_kernels(const graft_index *index, const char *backend, const char *runner, ranked *kernels) {
+  uint32_t n = 0;
+  for (uint32_t i = index->first[GRAFT_NAME_KERNEL]; i < index->first[GRAFT_NAME_KERNEL + 1]; ++i) {
     const graft_named *name = &index->names[i];
-    kernels[i - first] = (ranked){name->definition, graft_index_is_native(index, name), name->order};
+    const graft_kernel_def *kernel = name->definition;
+    if (backend != NULL && strcmp(kernel->backend, backend) != 0) continue;
+    kernels[n++] =
+        (ranked){kernel, runner != NULL ? runner : kernel->backend, graft_index_is_native(index, name), name->order};
   }
+  return n;
+}
+
+static const graft_backend_def *borrower_at(const graft_index *index, uint32_t i) {
+  const graft_backend_def *backend = index->names[index->first[GRAFT_NAME_BACKEND] + i].definition;
+  return backend->kernels_of != NULL ? backend : NULL;
+}
+
+static uint32_t count_of(const graft_index *index, graft_name_kind kind) {
+  return index->first[kind + 1] - index->first[kind];
 }
 
 // End of the run of kernels, sorted by backend and operator, that agree with the first of it.
 static uint32_t run_end(const ranked *kernels, uint32_t n, uint32_t first, bool same_op) {
   const graft_kernel_def *a = kernels[first].kernel;
   uint32_t end = first + 1;
-  while (end < n && strcmp(a->backend, kernels[end].kernel->backend) == 0 &&
+  while (end < n && strcmp(kernels[first].backend, kernels[end].backend) == 0 &&
          (!same_op || compare_ops(a->op, kernels[end].kernel->op) == 0))
     ++end;
   return end;
@@ -122,8 +137,7 @@ static bool fill_candidates(graft_index *index, const ranked *own, uint32_t n_ow
   if (list == NULL) return false;
   for (uint32_t i = 0; i < n_own; ++i) list[i] = own[i].kernel;
   for (uint32_t i = 0; i < n_any; ++i) list[n_own + i] = any[i].kernel;
-  index->candidates[index->n_candidates++] =
-      (graft_candidates){own[0].kernel->op, own[0].kernel->backend, list, n_own + n_any};
+  index->candidates[index->n_candidates++] = (graft_candidates){own[0].kernel->op, own[0].backend, list, n_own + n_any};
   return true;
 }
 
@@ -139,13 +153,19 @@ static bool index_backend(graft_index *index, const ranked *kernels, uint32_t n)
   return n_own == n || fill_candidates(index, kernels + n_own, n - n_own, NULL, 0);
 }
 
-static bool index_kernels(graft_index *index, ranked *kernels, uint32_t n) {
+// |kernels| has room for |capacity|.
+static bool index_kernels(graft_index *index, ranked *kernels, size_t capacity) {
+  uint32_t n = count_of(index, GRAFT_NAME_KERNEL);
   index->kernels = graft_arena_alloc_array(&index->arena, n, sizeof *index->kernels);
-  index->candidates = graft_arena_alloc_array(&index->arena, n, sizeof *index->candidates);
+  index->candidates = graft_arena_alloc_array(&index->arena, capacity, sizeof *index->candidates);
   if (index->kernels == NULL || index->candidates == NULL) return false;
-  rank_kernels(index, kernels);
+  (void)rank_kernels(index, NULL, NULL, kernels);
   qsort(kernels, n, sizeof *kernels, compare_by_op);
   for (uint32_t i = 0; i < n; ++i) index->kernels[i] = kernels[i].kernel;
+  for (uint32_t i = 0; i < count_of(index, GRAFT_NAME_BACKEND); ++i) {
+    const graft_backend_def *borrower = borrower_at(index, i);
+    if (borrower != NULL) n += rank_kernels(index, borrower->kernels_of, borrower->name, kernels + n);
+  }
   qsort(kernels, n, sizeof *kernels, compare_by_backend);
   for (uint32_t first = 0; first < n;) {
     uint32_t end = run_end(kernels, n, first, false);
@@ -160,9 +180,12 @@ graft_status graft_index_build(graft_registered *const *extensions, uint32_t n, 
   graft_index index = {0};
   graft_status status = index_names(&index, extensions, n, error);
   if (status == GRAFT_OK) {
-    uint32_t n_kernels = index.first[GRAFT_NAME_KERNEL + 1] - index.first[GRAFT_NAME_KERNEL];
-    ranked *scratch = calloc((size_t)n_kernels + 1, sizeof *scratch);
-    if (scratch == NULL || !index_kernels(&index, scratch, n_kernels))
+    // Kernels count once for their own backend and once for every one that takes them.
+    size_t capacity = count_of(&index, GRAFT_NAME_KERNEL), n_lists = 1;
+    for (uint32_t i = 0; i < count_of(&index, GRAFT_NAME_BACKEND); ++i) n_lists += borrower_at(&index, i) != NULL;
+    capacity *= n_lists;
+    ranked *scratch = calloc(capacity + 1, sizeof *scratch);
+    if (scratch == NULL || !index_kernels(&index, scratch, capacity))
       status = GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for the registry");
     free(scratch);
   }

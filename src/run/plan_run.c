@@ -17,7 +17,7 @@ static graft_status report(const graft_plan *plan, graft_status status, const gr
 }
 
 static graft_status check_runnable(const graft_plan *plan, graft_error *error) {
-  if (plan->recording != NULL) return GRAFT_OK;
+  if (plan->is_recorded) return GRAFT_OK;
   return GRAFT_FAIL(error, GRAFT_E_INVALID,
                     "the plan was only measured; make one without GRAFT_PLAN_MEASURE_ONLY to run");
 }
@@ -45,8 +45,9 @@ static graft_status write_input(graft_plan *plan, uint32_t input, const void *so
   GRAFT_TRY(check_runnable(plan, error));
   GRAFT_TRY(check_size(tensor, "input", tensor->name, bytes, error));
   if (bytes > 0 && plan->values[tensor->id].storage != GRAFT_PLAN_NONE) {
-    GRAFT_TRY(plan->backend->upload(graft_device_state(plan->device), graft_plan_address(plan, tensor), source, bytes,
-                                    error));
+    const graft_plan_device *device = &plan->devices[tensor->device];
+    GRAFT_TRY(device->backend->upload(graft_device_state(device->device), graft_plan_address(plan, tensor), source,
+                                      bytes, error));
   }
   if (!plan->is_written[input]) --plan->n_unwritten;
   plan->is_written[input] = true;
@@ -81,16 +82,17 @@ static void gather(const graft_tensor_desc *desc, const char *source, char *targ
 
 static graft_status read_device(graft_plan *plan, const graft_tensor *tensor, void *target, graft_error *error) {
   const graft_tensor_desc *desc = &tensor->desc;
-  void *state = graft_device_state(plan->device), *source = graft_plan_address(plan, tensor);
+  const graft_plan_device *device = &plan->devices[graft_plan_root(tensor)->device];
+  void *state = graft_device_state(device->device), *source = graft_plan_address(plan, tensor);
   size_t span = graft_tensor_desc_bytes(desc);
-  if (graft_tensor_desc_is_contiguous(desc)) return plan->backend->download(state, target, source, span, error);
-  if (plan->device_info.flags & GRAFT_DEVICE_HOST_MEMORY) {
+  if (graft_tensor_desc_is_contiguous(desc)) return device->backend->download(state, target, source, span, error);
+  if (device->info.flags & GRAFT_DEVICE_HOST_MEMORY) {
     gather(desc, source, target);
     return GRAFT_OK;
   }
   void *staging = malloc(span);
   if (staging == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory to read %s", tensor->name);
-  graft_status status = plan->backend->download(state, staging, source, span, error);
+  graft_status status = device->backend->download(state, staging, source, span, error);
   if (status == GRAFT_OK) gather(desc, staging, target);
   free(staging);
   return status;
@@ -159,16 +161,67 @@ static void name_failing_step(const graft_plan *plan, uint32_t index, graft_erro
   graft_error_note(error, "in step %u, %s", (unsigned)index, step->node->label);
 }
 
+// Backends number the steps of their recordings, callers those of the plan.
+typedef struct segment_run {
+  const graft_plan_segment *segment;
+  const graft_run_control *control;  // the caller's, or zeros
+} segment_run;
+
+static void tell_step(void *user, uint32_t local, bool is_end) {
+  const segment_run *run = user;
+  uint32_t step = run->segment->first + local - run->segment->first_local;
+  run->control->on_step(run->control->on_step_user, step, is_end);
+}
+
+static graft_status run_on_device(const graft_plan *plan, const segment_run *run, uint32_t *out_step,
+                                  graft_error *error) {
+  const graft_plan_segment *segment = run->segment;
+  const graft_plan_device *device = &plan->devices[segment->device];
+  graft_run_control watched = *run->control;
+  uint32_t n = segment->end - segment->first, stopped_at = segment->first_local;
+  watched.out_step = &stopped_at;
+  watched.on_step_user = (void *)(uintptr_t)run;
+  if (watched.on_step != NULL) watched.on_step = tell_step;
+  graft_status status =
+      device->backend->run(device->recording, segment->first_local, segment->first_local + n, &watched, error);
+  *out_step = segment->first + stopped_at - segment->first_local;
+  return status;
+}
+
+static graft_status run_transfers(const graft_plan *plan, const segment_run *run, uint32_t *out_step,
+                                  graft_error *error) {
+  const graft_run_control *control = run->control;
+  for (uint32_t s = run->segment->first; s < run->segment->end; ++s) {
+    *out_step = s;
+    if (control->abort != NULL && control->abort(control->abort_user)) {
+      return GRAFT_FAIL(error, GRAFT_E_CANCELLED, "the run was cancelled");
+    }
+    if (control->on_step != NULL) control->on_step(control->on_step_user, s, false);
+    graft_status status = graft_plan_transfer(plan, graft_plan_step_at(plan, s), error);
+    if (control->on_step != NULL) control->on_step(control->on_step_user, s, true);
+    if (status != GRAFT_OK) return status;
+  }
+  return GRAFT_OK;
+}
+
+static graft_status run_segments(const graft_plan *plan, const graft_run_control *control, uint32_t *out_step,
+                                 graft_error *error) {
+  for (uint32_t g = 0; g < plan->n_segments; ++g) {
+    const segment_run run = {&plan->segments[g], control};
+    GRAFT_TRY((run.segment->is_transfer ? run_transfers : run_on_device)(plan, &run, out_step, error));
+  }
+  return GRAFT_OK;
+}
+
 graft_status graft_plan_run(graft_plan *plan, const graft_run_control *control) {
+  static const graft_run_control nobody = {0};
   graft_error error = {0};
   graft_status status = check_runnable(plan, &error);
   if (status == GRAFT_OK) status = check_written(plan, &error);
   if (status == GRAFT_OK) {
     uint32_t stopped_at = UINT32_MAX;
-    graft_run_control watched = control != NULL ? *control : (graft_run_control){0};
-    watched.out_step = &stopped_at;
     plan->has_result = false;
-    status = plan->backend->run(plan->recording, 0, plan->steps.n, &watched, &error);
+    status = run_segments(plan, control != NULL ? control : &nobody, &stopped_at, &error);
     plan->has_result = status == GRAFT_OK;
     if (control != NULL && control->out_step != NULL) *control->out_step = stopped_at;
     if (status != GRAFT_OK) name_failing_step(plan, stopped_at, &error);

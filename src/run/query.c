@@ -44,6 +44,8 @@ static bool ask(node_question question, const graft_node_info *node, graft_reaso
 
 bool graft_query_supports(const graft_kernel_def *kernel, const graft_node_info *node, uint64_t features,
                           graft_reason *why) {
+  const graft_backend_def *backend = graft_device_backend(node->device);
+  if (backend->accepts != NULL && !backend->accepts(graft_device_state(node->device), node, why)) return false;
   uint64_t missing = kernel->requires & ~features;
   if (missing != 0)
     return graft_refuse(why, "the device lacks features 0x%llx that it needs", (unsigned long long)missing);

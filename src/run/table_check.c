@@ -190,6 +190,14 @@ graft_status graft_check_backend(const graft_backend_def *backend, graft_error *
                   backend->upload != NULL && backend->download != NULL && backend->record_begin != NULL &&
                   backend->step_begin != NULL && backend->record_end != NULL && backend->record_destroy != NULL &&
                   backend->run != NULL;
-  if (!is_whole) REFUSE("backend %s lacks a function; only parallel may be NULL", backend->name);
+  if (!is_whole) REFUSE("backend %s lacks a function; only parallel and what follows it may be NULL", backend->name);
+  int n_async = (backend->synchronize != NULL) + (backend->stream_create != NULL) + (backend->stream_destroy != NULL) +
+                (backend->upload_async != NULL) + (backend->download_async != NULL) + (backend->copy_async != NULL) +
+                (backend->event_create != NULL) + (backend->event_destroy != NULL) + (backend->event_record != NULL) +
+                (backend->event_wait != NULL) + (backend->stream_wait != NULL);
+  if (n_async != 0 && n_async != 11 && (n_async != 1 || backend->synchronize == NULL))
+    REFUSE("backend %s has some functions for streams; it needs all, with synchronize, or none", backend->name);
+  if (backend->kernels_of != NULL && (!is_word(backend->kernels_of) || strcmp(backend->kernels_of, backend->name) == 0))
+    REFUSE("backend %s cannot take the kernels of \"%s\"", backend->name, backend->kernels_of);
   return GRAFT_OK;
 }

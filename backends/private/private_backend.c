@@ -1,0 +1,229 @@
+// Backend "private": CPU devices whose memory is their own. Every allocation is a mapping that nobody can touch while
+// the device neither runs nor copies, so that an access through the wrong device ends the process where it happens.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "backends/cpu/device.h"
+#include "graft/extension.h"
+
+enum { N_DEVICES = 2 };
+
+typedef struct block {
+  struct block *next;
+  char *memory;
+  size_t bytes;  // of the mapping, between two pages that are always closed
+} block;
+
+// Begins with a CPU device, so that recordings, kernels and services of that backend find what they know.
+typedef struct private_device {
+  graft_cpu_device cpu;
+  char name[16];
+  char *lacks;           // operators between commas, or NULL
+  pthread_mutex_t lock;  // guards the rest
+  uint32_t n_users;      // runs and copies that look at the memory now
+  block *blocks;
+  size_t page;
+} private_device;
+
+static uint32_t count(const graft_backend_config *config, graft_reason *why) {
+  (void)config;
+  (void)why;
+  return N_DEVICES;
+}
+
+// ---- configuration: "private:0 lacks a.b.v1,c.d.v1; private:1 lacks e.f.v1" ----
+
+static graft_status read_entry(private_device *device, const char *text, size_t length, graft_error *error) {
+  char words[3][512] = {{0}};
+  if (length >= sizeof words[0]) {
+    return GRAFT_FAIL(error, GRAFT_E_INVALID, "what is said about %s is too long", device->name);
+  }
+  char entry[512];
+  memcpy(entry, text, length);
+  entry[length] = '\0';
+  int n = sscanf(entry, "%511s %511s %511s", words[0], words[1], words[2]);
+  if (n < 1 || strcmp(words[0], device->name) != 0) return GRAFT_OK;
+  if (n != 3 || strcmp(words[1], "lacks") != 0) {
+    return GRAFT_FAIL(error, GRAFT_E_INVALID, "\"%s\" is not understood; it must read %s lacks operator,operator",
+                      entry, device->name);
+  }
+  free(device->lacks);
+  device->lacks = strdup(words[2]);
+  return device->lacks != NULL ? GRAFT_OK : GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for a device");
+}
+
+static graft_status read_config(private_device *device, const char *text, graft_error *error) {
+  while (text != NULL && *text != '\0') {
+    size_t length = strcspn(text, ";");
+    GRAFT_TRY(read_entry(device, text, length, error));
+    text += length + (text[length] == ';');
+  }
+  return GRAFT_OK;
+}
+
+static bool accepts(void *state, const graft_node_info *node, graft_reason *why) {
+  const private_device *device = state;
+  size_t length = strlen(node->op->name);
+  for (const char *at = device->lacks; at != NULL && *at != '\0';) {
+    size_t n = strcspn(at, ",");
+    if (n == length && memcmp(at, node->op->name, n) == 0) {
+      return graft_refuse(why, "%s was told to lack it", device->name);
+    }
+    at += n + (at[n] == ',');
+  }
+  return true;
+}
+
+// ---- opening and closing ----
+
+static graft_status copy(void *state, void *target, const void *source, size_t bytes, graft_error *error);
+
+static graft_status open_device(const graft_backend_config *config, uint32_t index, graft_error *error,
+                                void **out_state) {
+  private_device *device = calloc(1, sizeof *device);
+  if (device == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for a device");
+  snprintf(device->name, sizeof device->name, "private:%u", (unsigned)index);
+  device->page = (size_t)sysconf(_SC_PAGESIZE);
+  pthread_mutex_init(&device->lock, NULL);
+  graft_status status = read_config(device, config->devices, error);
+  if (status == GRAFT_OK) status = graft_cpu_device_init(config, error, &device->cpu);
+  if (status != GRAFT_OK) {
+    pthread_mutex_destroy(&device->lock);
+    free(device->lacks);
+    free(device);
+    return status;
+  }
+  device->cpu.streams.copy = copy;
+  *out_state = device;
+  return GRAFT_OK;
+}
+
+static void close_device(void *state) {
+  private_device *device = state;
+  if (device == NULL) return;
+  graft_cpu_device_release(&device->cpu);
+  pthread_mutex_destroy(&device->lock);
+  free(device->lacks);
+  free(device);
+}
+
+static void describe(void *state, graft_device_info *out_info) {
+  const private_device *device = state;
+  graft_cpu_device_describe(state, out_info);
+  out_info->flags &= ~(uint32_t)GRAFT_DEVICE_HOST_MEMORY;
+  snprintf(out_info->name, sizeof out_info->name, "private memory on %.70s", device->cpu.name);
+}
+
+// ---- memory ----
+
+static graft_status protect(const private_device *device, int protection, graft_error *error) {
+  for (const block *b = device->blocks; b != NULL; b = b->next) {
+    if (mprotect(b->memory, b->bytes, protection) == 0) continue;
+    return GRAFT_FAIL(error, GRAFT_E_DEVICE, "the system refuses to protect %zu bytes of %s", b->bytes, device->name);
+  }
+  return GRAFT_OK;
+}
+
+static graft_status begin_use(private_device *device, graft_error *error) {
+  graft_status status = GRAFT_OK;
+  pthread_mutex_lock(&device->lock);
+  if (device->n_users == 0) status = protect(device, PROT_READ | PROT_WRITE, error);
+  if (status == GRAFT_OK) ++device->n_users;
+  pthread_mutex_unlock(&device->lock);
+  return status;
+}
+
+static graft_status end_use(private_device *device, graft_error *error) {
+  graft_status status = GRAFT_OK;
+  pthread_mutex_lock(&device->lock);
+  if (--device->n_users == 0) status = protect(device, PROT_NONE, error);
+  pthread_mutex_unlock(&device->lock);
+  return status;
+}
+
+static graft_status allocate(void *state, size_t bytes, graft_error *error, void **out_memory) {
+  private_device *device = state;
+  block *added = malloc(sizeof *added);
+  if (added == NULL || bytes > PTRDIFF_MAX - 3 * device->page) goto no_memory;
+  added->bytes = (bytes + device->page - 1) / device->page * device->page;
+  char *mapping = mmap(NULL, added->bytes + 2 * device->page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapping == MAP_FAILED) goto no_memory;
+  added->memory = mapping + device->page;
+  pthread_mutex_lock(&device->lock);
+  added->next = device->blocks;
+  device->blocks = added;
+  int result = device->n_users == 0 ? 0 : mprotect(added->memory, added->bytes, PROT_READ | PROT_WRITE);
+  pthread_mutex_unlock(&device->lock);
+  graft_cpu_count_allocation(&device->cpu, bytes);
+  *out_memory = added->memory;
+  return result == 0 ? GRAFT_OK : GRAFT_FAIL(error, GRAFT_E_DEVICE, "the system refuses to open new memory");
+no_memory:
+  free(added);
+  return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for %zu bytes on %s", bytes, device->name);
+}
+
+static void release(void *state, void *memory, size_t bytes) {
+  private_device *device = state;
+  if (memory == NULL) return;
+  pthread_mutex_lock(&device->lock);
+  block **link = &device->blocks;
+  while ((*link)->memory != memory) link = &(*link)->next;
+  block *removed = *link;
+  *link = removed->next;
+  pthread_mutex_unlock(&device->lock);
+  munmap(removed->memory - device->page, removed->bytes + 2 * device->page);
+  free(removed);
+  atomic_fetch_sub(&device->cpu.allocated_bytes, bytes);
+}
+
+static graft_status copy(void *state, void *target, const void *source, size_t bytes, graft_error *error) {
+  GRAFT_TRY(begin_use(state, error));
+  memcpy(target, source, bytes);
+  return end_use(state, error);
+}
+
+// ---- running ----
+
+static graft_status run(graft_recording *recording, uint32_t first, uint32_t end, const graft_run_control *control,
+                        graft_error *error) {
+  private_device *device = (private_device *)graft_cpu_recording_device(recording);
+  GRAFT_TRY(begin_use(device, error));
+  graft_status status = graft_cpu_record_run(recording, first, end, control, error);
+  graft_status ended = end_use(device, status == GRAFT_OK ? error : NULL);
+  return status == GRAFT_OK ? ended : status;
+}
+
+static const graft_backend_def backends[] = {{
+    .struct_size = sizeof backends[0],
+    .name = "private",
+    .count = count,
+    .open = open_device,
+    .close = close_device,
+    .describe = describe,
+    .allocate = allocate,
+    .release = release,
+    .upload = copy,
+    .download = copy,
+    .record_begin = graft_cpu_record_begin,
+    .step_begin = graft_cpu_step_begin,
+    .record_end = graft_cpu_record_end,
+    .record_destroy = graft_cpu_record_destroy,
+    .run = run,
+    .parallel = graft_cpu_parallel,
+    .kernels_of = "cpu",
+    .accepts = accepts,
+    .service = graft_cpu_service,
+    GRAFT_CPU_STREAM_FUNCTIONS,
+}};
+
+const graft_extension graft_extension_private_backend = {
+    .struct_size = sizeof graft_extension_private_backend,
+    .abi_version = GRAFT_ABI_VERSION,
+    .name = "graft.private_backend",
+    .vendor = "graft",
+    .backends = backends,
+    .n_backends = 1,
+};
