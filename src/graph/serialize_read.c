@@ -108,6 +108,7 @@ typedef struct application {
   const graft_op_def *op;
   graft_tensor *inputs[GRAFT_MAX_INPUTS];
   uint32_t n_inputs;
+  graft_tensor *into;
   void *attrs;
   const char *scope;
 } application;
@@ -122,7 +123,7 @@ static graft_status read_inputs(loader *l, application *call) {
     if (graft_text_take(&l->reader, "none")) *input = graft_graph_none();
     else GRAFT_TRY(read_id(l, input));
   }
-  return GRAFT_OK;
+  return graft_text_take(&l->reader, "->") ? read_id(l, &call->into) : GRAFT_OK;
 }
 
 static graft_status read_rest(loader *l, application *call) {
@@ -171,9 +172,15 @@ static graft_status check_results(loader *l, const graft_node *node, const char 
 
 static graft_status apply(loader *l, const application *call) {
   graft_tensor *outputs[GRAFT_MAX_OUTPUTS] = {NULL};
+  const graft_application asked = {.struct_size = sizeof asked,
+                                   .op = call->op->name,
+                                   .attrs = call->attrs,
+                                   .attrs_bytes = call->op->attrs_bytes,
+                                   .inputs = call->inputs,
+                                   .n_inputs = call->n_inputs,
+                                   .into = call->into};
   if (call->scope[0] != '\0') graft_graph_scope_push(l->graph, "%s", call->scope);
-  graft_graph_apply(l->graph, call->op->name, call->attrs, call->op->attrs_bytes, call->inputs, call->n_inputs,
-                    outputs);
+  graft_graph_apply_into(l->graph, &asked, outputs);
   if (call->scope[0] != '\0') graft_graph_scope_pop(l->graph);
   return graft_graph_status(l->graph) == GRAFT_OK ? GRAFT_OK : fail_with_graph(l);
 }

@@ -34,6 +34,7 @@ static void write_node(graft_printer *printer, const graft_node *node) {
     else graft_print_format(printer, "%%%u", (unsigned)node->inputs[i]->id);
   }
   graft_print_text(printer, node->n_inputs == 0 ? "()" : ")");
+  if (node->into != NULL) graft_print_format(printer, " -> %%%u", (unsigned)node->into->id);
   if (node->op->n_attrs > 0) {
     graft_print_text(printer, " {");
     graft_print_attrs(printer, node->op, node->attrs);

@@ -247,6 +247,28 @@ static void OP7_attributes_that_are_left_out_have_their_defaults(void **state) {
   graft_graph_destroy(graph);
 }
 
+static void OP7_results_written_over_others_stay_so(void **state) {
+  graft_context *context = *state;
+  graft_graph *graph = NULL;
+  assert_int_equal(graft_graph_create(context, &graph), GRAFT_OK);
+  const graft_tensor_desc desc = desc_of(2, (int64_t[]){2, 3});
+  graft_tensor *x = graft_graph_input(graph, "x", &desc), *y = NULL;
+  graft_tensor *inputs[] = {x, x};
+  const graft_application call = {
+      .struct_size = sizeof call, .op = "graft.add.v1", .inputs = inputs, .n_inputs = 2, .into = x};
+  graft_graph_apply_into(graph, &call, &y);
+  graft_graph_output(graph, y, "y");
+  char *text = save(graph);
+  assert_non_null(strstr(text, "graft.add.v1(%0, %0) -> %0"));
+  graft_graph *loaded = load(context, text);
+  char *again = save(loaded);
+  assert_string_equal(again, text);
+  free(text);
+  free(again);
+  graft_graph_destroy(graph);
+  graft_graph_destroy(loaded);
+}
+
 typedef struct refusal {
   const char *text;
   graft_status status;
@@ -370,6 +392,7 @@ int main(void) {
       TEST(OP7_a_loaded_graph_plans_and_computes_the_same),
       TEST(OP7_every_type_of_attribute_survives),
       TEST(OP7_attributes_that_are_left_out_have_their_defaults),
+      TEST(OP7_results_written_over_others_stay_so),
       TEST(OP7_what_is_no_graph_is_refused_with_its_line),
       TEST(OP7_every_cut_text_is_refused),
       TEST(OP7_a_failed_graph_and_a_failing_writer),
