@@ -2,7 +2,12 @@
 # Constructors of operators are installed as graft/ops/<folder>.h, with graft/ops.h including them all.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS graft EXPORT graft)
+# For plug-ins: headers alone, since they find graft in the program that loads them.
+add_library(graft_plugin INTERFACE)
+set_target_properties(graft_plugin PROPERTIES EXPORT_NAME plugin)
+target_include_directories(graft_plugin INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+
+install(TARGETS graft graft_plugin EXPORT graft)
 install(DIRECTORY include/graft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 file(GLOB folders RELATIVE ${PROJECT_SOURCE_DIR}/ops ${PROJECT_SOURCE_DIR}/ops/*/*.h
@@ -13,7 +18,12 @@ foreach(header IN LISTS folders)
   get_filename_component(folder ${folder} NAME)
   get_filename_component(noun ${header} NAME_WE)
   if(noun STREQUAL folder)
-    install(FILES ops/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/graft/ops)
+    # They include each other by where they are, which is another place once installed.
+    file(READ ${PROJECT_SOURCE_DIR}/ops/${header} text)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ops/${header})
+    string(REGEX REPLACE "#include \"ops/[a-z0-9_/]*/([a-z0-9_]+\\.h)\"" "#include \"graft/ops/\\1\"" text "${text}")
+    file(CONFIGURE OUTPUT installed_ops/${noun}.h CONTENT "${text}" @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/installed_ops/${noun}.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/graft/ops)
     string(APPEND lines "#include \"graft/ops/${noun}.h\"\n")
   endif()
 endforeach()
@@ -28,7 +38,8 @@ write_basic_package_version_file(graft-config-version.cmake COMPATIBILITY SameMi
 install(FILES ${PROJECT_BINARY_DIR}/graft-config.cmake ${PROJECT_BINARY_DIR}/graft-config-version.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/graft)
 configure_file(cmake/graft.pc.in graft.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/graft.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+configure_file(cmake/graft-plugin.pc.in graft-plugin.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/graft.pc ${PROJECT_BINARY_DIR}/graft-plugin.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 if(GRAFT_BUILD_GENERATOR)
   install(TARGETS graft-program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -103,7 +103,7 @@ function(graft_library)
     list(APPEND collected $<TARGET_OBJECTS:${object}>)
   endforeach()
   add_library(graft ${PROJECT_BINARY_DIR}/builtin_extensions.c ${collected})
-  target_link_libraries(graft PRIVATE $<BUILD_INTERFACE:graft_flags> PUBLIC Threads::Threads m)
+  target_link_libraries(graft PRIVATE $<BUILD_INTERFACE:graft_flags> PUBLIC Threads::Threads m ${CMAKE_DL_LIBS})
   target_include_directories(graft PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endfunction()
