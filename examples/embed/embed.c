@@ -13,7 +13,8 @@ static graft_status build(graft_context *context, const float *w, graft_graph **
   GRAFT_TRY(graft_graph_create(context, &graph));
   graft_tensor *x = graft_graph_input(graph, "x", &x_desc);
   graft_tensor *weight = graft_graph_constant(
-      graph, "w", &w_desc, &(graft_constant){.struct_size = sizeof(graft_constant), .data = w, .bytes = 12 * sizeof *w});
+      graph, "w", &w_desc,
+      &(graft_constant){.struct_size = sizeof(graft_constant), .data = w, .bytes = 12 * sizeof *w});
   graft_tensor *y = graft_softmax(graph, graft_linear(graph, x, weight, graft_graph_none()));
   graft_graph_output(graph, y, "y");
   graft_status status = graft_graph_status(graph);  // the first failure of the lines above, if any
