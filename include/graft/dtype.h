@@ -30,15 +30,16 @@ typedef enum graft_dtype_code {
 typedef struct graft_dtype_def {
   uint32_t struct_size;
   graft_dtype_code code;
-  const char *name;  // as safetensors spells it, in lower case: "f32", "bf16", "f8_e4m3"; an application's "vendor.name"
+  const char
+      *name;  // as safetensors spells it, in lower case: "f32", "bf16", "f8_e4m3"; an application's "vendor.name"
   uint32_t block_elements;
   uint32_t block_bytes;
   uint32_t alignment;  // of a block, in bytes
   bool is_float;
   // Convert |n| elements (a whole number of blocks) of a contiguous run. Source and target do not overlap.
-  // from_f32 rounds to nearest, ties to even; finite values beyond the largest saturate; infinity and NaN stay what they
-  // are, except that f8_e4m3 has no infinity and takes NaN. Integers saturate and NaN gives 0; in bool only 0 is false.
-  // Thread-safe.
+  // from_f32 rounds to nearest, ties to even; finite values beyond the largest saturate; infinity and NaN stay what
+  // they are, except that f8_e4m3 has no infinity and takes NaN. Integers saturate and NaN gives 0; in bool only 0 is
+  // false. Thread-safe.
   void (*to_f32)(const void *source, float *target, size_t n);
   void (*from_f32)(const float *source, void *target, size_t n);
 } graft_dtype_def;
@@ -66,8 +67,8 @@ GRAFT_API graft_dtype graft_dtype_find(const char *name);
 // GRAFT_E_NO_MEMORY when the size overflows; no message is set. Thread-safe.
 GRAFT_API GRAFT_NODISCARD graft_status graft_dtype_row_bytes(graft_dtype dtype, int64_t n, size_t *out_bytes);
 
-// Converts one element of a plain (block of one) type, any alignment, by the rules above; built-in types round once, and
-// 64-bit integers beyond 2^53 round. Thread-safe.
+// Converts one element of a plain (block of one) type, any alignment, by the rules above; built-in types round once,
+// and 64-bit integers beyond 2^53 round. Thread-safe.
 GRAFT_API double graft_dtype_load(graft_dtype dtype, const void *element);
 GRAFT_API void graft_dtype_store(graft_dtype dtype, void *element, double value);
 
