@@ -1,5 +1,5 @@
-// extension.h — the one door through which operators, kernels, fusion rules, dtypes and backends enter. Built-ins are an
-// array of the same thing; a plug-in exports one.
+// extension.h — the one door through which operators, kernels, fusion rules, dtypes and backends enter. Built-ins are
+// an array of the same thing; a plug-in exports one.
 //
 //   const graft_extension acme = {.struct_size = sizeof acme, .abi_version = GRAFT_ABI_VERSION, .name = "acme.ops",
 //                                 .vendor = "acme", .ops = ops, .n_ops = 2, .kernels = kernels, .n_kernels = 3};
@@ -13,9 +13,9 @@
 extern "C" {
 #endif
 
-// A set of definitions. Constant, with static storage; must outlive the context it is registered in. The elements of ops,
-// kernels, fusions and backends lie struct_size bytes apart, so tables of another age are read correctly. Kernels and
-// fusion rules may name operators and backends that are not registered, or not yet: until they are, they never run.
+// A set of definitions. Constant, with static storage; must outlive the context it is registered in. The elements of
+// ops, kernels, fusions and backends lie struct_size bytes apart, so tables of another age are read correctly. Kernels
+// and fusion rules may name operators and backends that are not registered, or not yet: until they are, they never run.
 typedef struct graft_extension {
   uint32_t struct_size;
   uint32_t abi_version;  // GRAFT_ABI_VERSION
