@@ -61,8 +61,8 @@ typedef struct graft_infer_args {
 typedef struct graft_reference_args {
   const void *attrs;
   uint32_t n_inputs, n_outputs;
-  const graft_view *inputs;   // any strides, stride 0 included
-  const graft_view *outputs;  // any strides; overlaps no input
+  const graft_view *inputs;          // any strides, stride 0 included
+  const graft_view *outputs;         // any strides; overlaps no input
   bool (*should_abort)(void *user);  // may be NULL; worth asking about once per millisecond of work
   void *abort_user;
   graft_error *error;
