@@ -56,10 +56,10 @@ GRAFT_API void graft_error_note(graft_error *error, const char *format, ...) GRA
 #define GRAFT_FAIL(error, status, ...) graft_error_set((error), (status), __FILE__, __LINE__, __VA_ARGS__)
 
 // Returns from the calling function when |expression| fails. For functions that hold nothing to clean up.
-#define GRAFT_TRY(expression)                        \
-  do {                                               \
-    graft_status graft_try_ = (expression);          \
-    if (graft_try_ != GRAFT_OK) return graft_try_;   \
+#define GRAFT_TRY(expression)                      \
+  do {                                             \
+    graft_status graft_try_ = (expression);        \
+    if (graft_try_ != GRAFT_OK) return graft_try_; \
   } while (0)
 
 #ifdef __cplusplus
