@@ -68,8 +68,7 @@ graft_context *tool_open_context(int64_t n_threads) {
 }
 
 graft_context *tool_open_planning_context(int64_t n_threads, const char *fusion) {
-  graft_context_options options = {
-      .struct_size = sizeof options, .n_threads = (int32_t)n_threads, .fusion = fusion};
+  graft_context_options options = {.struct_size = sizeof options, .n_threads = (int32_t)n_threads, .fusion = fusion};
   graft_error error = {0};
   graft_context *context = NULL;
   if (graft_context_create(&options, &error, &context) != GRAFT_OK) tool_report(&error);
