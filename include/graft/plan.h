@@ -120,6 +120,18 @@ typedef struct graft_step_info {
 GRAFT_API uint32_t graft_plan_n_steps(const graft_plan *plan);
 GRAFT_API void graft_plan_step(const graft_plan *plan, uint32_t index, graft_step_info *out_info);
 
+// Writes, for each of the step's n_inputs inputs, the number of the step that made the bytes which it reads; -1: an
+// input of the graph, a constant, or left out.
+GRAFT_API void graft_plan_step_sources(const graft_plan *plan, uint32_t index, int32_t *out_steps);
+
+// The devices that the plan may use, in order of priority; NULL out of range. Borrowed.
+GRAFT_API uint32_t graft_plan_n_devices(const graft_plan *plan);
+GRAFT_API const graft_device *graft_plan_used_device(const graft_plan *plan, uint32_t index);
+
+// Bytes in the arena of device |device| that hold something while step |step| runs: inputs, outputs, intermediates that
+// are still needed, and workspace.
+GRAFT_API size_t graft_plan_live_bytes(const graft_plan *plan, uint32_t device, uint32_t step);
+
 // A fusion rule and what became of it in this plan. Strings are borrowed from the rule.
 typedef struct graft_fusion_count {
   const char *rule, *op;

@@ -1,104 +1,56 @@
-// graft plan — how a model would run: every step with its device, kernel and bytes, and why not other kernels. Reads no
-// weights and allocates no tensor.
+// graft plan — how a model would run: every step with its device, kernel, fusion and bytes, why not other kernels, and
+// memory over time. Reads no weights and allocates no tensor, unless times are asked for.
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "graft/diffusion.h"
-#include "tools/graft/tool.h"
+#include "tools/graft/plan.h"
 
 typedef struct plan_wishes {
   const char *model, *stage, *format, *fusion;
   int64_t size[2];
   int64_t n_tokens, n_threads;
-  bool without_reasons;
+  bool without_reasons, is_measured;
 } plan_wishes;
 
 static const char *const stage_names[GRAFT_N_STAGES] = {"text_encoder", "transformer", "decoder"};
+static const char *const format_names[] = {"text", "json", "dot", "html"};
+enum { N_FORMATS = sizeof format_names / sizeof format_names[0] };
 
-static json_t *describe_step(const graft_plan *plan, uint32_t index) {
-  graft_step_info info;
-  graft_plan_step(plan, index, &info);
-  json_t *inputs = json_array(), *outputs = json_array();
-  char text[160];
-  for (uint32_t i = 0; i < info.n_inputs; ++i)
-    json_array_append_new(inputs, info.inputs[i] == NULL
-                                      ? json_null()
-                                      : json_string(graft_tensor_desc_format(info.inputs[i], text, sizeof text)));
-  for (uint32_t i = 0; i < info.n_outputs; ++i)
-    json_array_append_new(outputs, json_string(graft_tensor_desc_format(info.outputs[i], text, sizeof text)));
-  return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:f, s:f, s:I, s:I, s:b, s:s, s:s?, s:i}", "node", info.label, "op",
-                   info.op->name, "device", info.device, "kernel", info.kernel->name, "inputs", inputs, "outputs",
-                   outputs, "flops", info.flops, "bytes", info.bytes, "workspace_bytes",
-                   (json_int_t)info.workspace_bytes, "packed_bytes", (json_int_t)info.packed_bytes, "in_place",
-                   info.is_in_place, "rejected", info.rejections, "fusion", info.fusion, "fused", (int)info.n_fused);
+static graft_status measure(graft_context *context, const graft_graph *graph, graft_plan *plan, double **out_seconds) {
+  graft_error *error = graft_context_error_slot(context);
+  double *seconds = calloc((size_t)graft_plan_n_steps(plan) + 1, sizeof *seconds);
+  if (seconds == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for the times of a plan");
+  graft_status status = tool_plan_measure(plan, graph, error, seconds);
+  if (status == GRAFT_OK) *out_seconds = seconds;
+  if (status != GRAFT_OK) free(seconds);
+  return status;
 }
 
-static json_t *describe_memory(const graft_memory_report *memory) {
-  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "arena_bytes", (json_int_t)memory->arena_bytes, "naive_bytes",
-                   (json_int_t)memory->naive_bytes, "workspace_bytes", (json_int_t)memory->workspace_bytes,
-                   "constant_bytes", (json_int_t)memory->constant_bytes, "packed_bytes",
-                   (json_int_t)memory->packed_bytes, "peak_bytes", (json_int_t)memory->peak_bytes);
-}
-
-static json_t *describe_fusions(const graft_plan *plan) {
-  json_t *rules = json_array(), *near_misses = json_array();
-  for (uint32_t i = 0; i < graft_plan_n_fusion_rules(plan); ++i) {
-    graft_fusion_count rule;
-    graft_plan_fusion_rule(plan, i, &rule);
-    json_array_append_new(
-        rules, json_pack("{s:s, s:s, s:i, s:i, s:b}", "rule", rule.rule, "op", rule.op, "fused", (int)rule.n_groups,
-                         "near_misses", (int)rule.n_near_misses, "off", rule.is_off));
-  }
-  for (uint32_t i = 0; i < graft_plan_n_fusion_groups(plan); ++i) {
-    graft_fusion_group group;
-    graft_plan_fusion_group(plan, i, &group);
-    if (group.obstacle == NULL) continue;
-    json_array_append_new(near_misses, json_pack("{s:s, s:s, s:i, s:s}", "rule", group.rule, "node", group.label,
-                                                 "nodes", (int)group.n_nodes, "obstacle", group.obstacle));
-  }
-  return json_pack("{s:o, s:o}", "rules", rules, "near_misses", near_misses);
-}
-
-static void print_reasons(const graft_plan *plan) {
-  printf("\nWhy not other kernels:\n");
-  bool has_any = false;
-  for (uint32_t i = 0; i < graft_plan_n_steps(plan); ++i) {
-    graft_step_info info;
-    graft_plan_step(plan, i, &info);
-    if (info.rejections[0] == '\0') continue;
-    has_any = true;
-    printf("  %s, run by %s\n", info.label, info.kernel->name);
-    for (const char *line = info.rejections; *line != '\0';) {
-      size_t n = strcspn(line, "\n");
-      printf("    %.*s\n", (int)n, line);
-      line += n + (line[n] == '\n');
-    }
-  }
-  if (!has_any) printf("  every step has its first choice\n");
+// Shows one stage: as text at once, for JSON and the page in |list|.
+static graft_status show_plan(graft_context *context, const plan_wishes *wishes, const tool_planned_stage *stage,
+                              json_t *list) {
+  if (list == NULL) return tool_plan_print(stage, !wishes->without_reasons);
+  if (json_array_append_new(list, tool_plan_describe(stage)) == 0) return GRAFT_OK;
+  return GRAFT_FAIL(graft_context_error_slot(context), GRAFT_E_NO_MEMORY, "no memory to describe a plan");
 }
 
 static graft_status show_stage(graft_context *context, const plan_wishes *wishes, graft_pipeline_stage stage,
                                const graft_graph *graph, json_t *list) {
   graft_device *device = NULL;
   GRAFT_TRY(graft_device_open(context, "cpu", &device));
-  graft_plan_options options = {.struct_size = sizeof options, .flags = GRAFT_PLAN_MEASURE_ONLY, .device = device};
+  graft_plan_options options = {
+      .struct_size = sizeof options, .flags = wishes->is_measured ? 0 : GRAFT_PLAN_MEASURE_ONLY, .device = device};
   graft_plan *plan = NULL;
+  double *seconds = NULL;
   GRAFT_TRY(graft_plan_create(graph, &options, &plan));
-  graft_status status = GRAFT_OK;
-  if (list != NULL) {
-    json_t *steps = json_array();
-    for (uint32_t i = 0; i < graft_plan_n_steps(plan); ++i) json_array_append_new(steps, describe_step(plan, i));
-    graft_memory_report memory;
-    graft_plan_memory(plan, &memory);
-    json_array_append_new(list, json_pack("{s:s, s:o, s:o, s:o}", "stage", stage_names[stage], "steps", steps, "memory",
-                                          describe_memory(&memory), "fusion", describe_fusions(plan)));
-  } else {
-    printf("== %s\n", graft_pipeline_stage_name(stage));
-    status = graft_plan_print(plan, tool_stdout_writer());
-    if (!wishes->without_reasons) print_reasons(plan);
-    printf("\n");
+  graft_status status = wishes->is_measured ? measure(context, graph, plan, &seconds) : GRAFT_OK;
+  if (status == GRAFT_OK) {
+    const char *name = list == NULL ? graft_pipeline_stage_name(stage) : stage_names[stage];
+    status = show_plan(context, wishes, &(tool_planned_stage){name, plan, seconds}, list);
   }
+  free(seconds);
   graft_plan_destroy(plan);
   return status;
 }
@@ -139,20 +91,37 @@ static graft_status show_stages(graft_context *context, graft_pipeline *pipeline
   return GRAFT_OK;
 }
 
+// What was collected, if anything; text and dot were printed on the way.
+static graft_status print_list(graft_context *context, const char *path, const plan_wishes *wishes, json_t *list) {
+  if (list == NULL) return GRAFT_OK;
+  graft_error *error = graft_context_error_slot(context);
+  if (strcmp(wishes->format, "html") == 0) return tool_plan_write_html(path, list, tool_stdout_writer(), error);
+  return tool_print_json(json_incref(list)) == TOOL_OK ? GRAFT_OK
+                                                       : GRAFT_FAIL(error, GRAFT_E_IO, "the JSON could not be written");
+}
+
 static int show(const char *path, const plan_wishes *wishes) {
   graft_context *context = tool_open_planning_context(wishes->n_threads, wishes->fusion);
   if (context == NULL) return TOOL_FAILED;
   graft_pipeline *pipeline = NULL;
-  json_t *list = strcmp(wishes->format, "json") == 0 ? json_array() : NULL;
+  bool is_collected = strcmp(wishes->format, "json") == 0 || strcmp(wishes->format, "html") == 0;
+  json_t *list = is_collected ? json_array() : NULL;
+  tool_catch_interrupt();
   graft_status status = graft_pipeline_open(context, path, NULL, &pipeline);
   if (status == GRAFT_OK) status = show_stages(context, pipeline, wishes, list);
+  if (status == GRAFT_OK) status = print_list(context, path, wishes, list);
   // Where standard output failed, finishing it says so.
   int code = status == GRAFT_OK || ferror(stdout) ? TOOL_OK : tool_report(graft_context_error(context));
-  if (list != NULL && status == GRAFT_OK) code = tool_print_json(json_incref(list));
   json_decref(list);
   graft_pipeline_close(pipeline);
   graft_context_destroy(context);
   return tool_finish_output(code);
+}
+
+static bool is_format(const char *name) {
+  for (int i = 0; i < N_FORMATS; ++i)
+    if (strcmp(name, format_names[i]) == 0) return true;
+  return false;
 }
 
 static int run(const tool_command *self, int argc, char **argv) {
@@ -167,8 +136,11 @@ static int run(const tool_command *self, int argc, char **argv) {
       {"threads", 0, TOOL_INT, "N", "CPU threads (default: all cores).", &o.n_threads, 1, 1024, NULL},
       {"fusion", 0, TOOL_TEXT, "RULES", "on, off, or fusion rules to leave out: -swiglu,-gated_residual.", &o.fusion, 0,
        0, NULL},
-      {"format", 0, TOOL_TEXT, "F", "text, json or dot (the graph, for Graphviz).", &o.format, 0, 0, NULL},
+      {"format", 0, TOOL_TEXT, "F", "text, json, dot (the graph, for Graphviz) or html (a page).", &o.format, 0, 0,
+       NULL},
       {"json", 0, TOOL_FLAG, NULL, "The same as --format json.", &as_json, 0, 0, NULL},
+      {"measure", 0, TOOL_FLAG, NULL, "Run it on made-up inputs and show the time of every step.", &o.is_measured, 0, 0,
+       NULL},
       {"brief", 0, TOOL_FLAG, NULL, "Leave out why other kernels were not chosen.", &o.without_reasons, 0, 0, NULL},
   };
   const char *model = NULL;
@@ -176,8 +148,7 @@ static int run(const tool_command *self, int argc, char **argv) {
   int parsed = tool_parse(self, argc, argv, options, sizeof options / sizeof options[0], &model, 1, &n);
   if (parsed != TOOL_PARSED) return parsed;
   if (as_json) o.format = "json";
-  if (strcmp(o.format, "text") != 0 && strcmp(o.format, "json") != 0 && strcmp(o.format, "dot") != 0)
-    return tool_usage(self, "--format takes text, json or dot; got '%s'", o.format);
+  if (!is_format(o.format)) return tool_usage(self, "--format takes text, json, dot or html; got '%s'", o.format);
   if (o.stage != NULL && !is_wanted(&o, GRAFT_STAGE_TEXT_ENCODER) && !is_wanted(&o, GRAFT_STAGE_TRANSFORMER) &&
       !is_wanted(&o, GRAFT_STAGE_DECODER))
     return tool_usage(self, "--stage takes text_encoder, transformer or decoder; got '%s'", o.stage);
@@ -186,4 +157,4 @@ static int run(const tool_command *self, int argc, char **argv) {
   return show(path, &o);
 }
 
-const tool_command tool_plan = {"plan", "Shows how a model would run, without running it.", "[MODEL] [OPTIONS]", run};
+const tool_command tool_plan = {"plan", "Shows how a model runs, step by step.", "[MODEL] [OPTIONS]", run};
