@@ -5,12 +5,20 @@
 #include <string.h>
 
 #include "formats/excerpt.h"
+#include "ops/binary/binary.h"
 #include "ops/conv2d/conv2d.h"
 #include "ops/linear/linear.h"
+#include "ops/linear_i8/linear_i8.h"
 #include "ops/rms_norm/rms_norm.h"
 
 void graft_model_init(graft_model *model, graft_graph *graph, const graft_weights *weights, const char *prefix) {
-  *model = (graft_model){.graph = graph, .weights = weights};
+  const graft_weight_source source = {.weights = weights};
+  graft_model_init_source(model, graph, &source, prefix);
+}
+
+void graft_model_init_source(graft_model *model, graft_graph *graph, const graft_weight_source *source,
+                             const char *prefix) {
+  *model = (graft_model){.graph = graph, .source = *source};
   snprintf(model->name, sizeof model->name, "%s", prefix);
 }
 
@@ -44,27 +52,37 @@ static full_name full_name_of(const graft_model *model, const char *name) {
   return full;
 }
 
-static const graft_safetensors_tensor *find(graft_model *model, const char *name) {
-  full_name full = full_name_of(model, name);
-  const graft_safetensors_tensor *tensor = graft_weights_find(model->weights, full.text);
-  if (!tensor) {
-    if (model->n_missing < GRAFT_MODEL_LISTED_MISSING)
-      memcpy(model->missing[model->n_missing], full.text, sizeof full.text);
-    ++model->n_missing;
-  }
-  return tensor;
+static full_name suffixed_name(const full_name *layer, const char *suffix) {
+  full_name full = *layer;
+  const size_t length = strlen(full.text);
+  snprintf(full.text + length, sizeof full.text - length, ".%s", suffix);
+  return full;
+}
+
+static void note_missing(graft_model *model, const char *name) {
+  if (model->n_missing < GRAFT_MODEL_LISTED_MISSING)
+    snprintf(model->missing[model->n_missing], GRAFT_MODEL_MAX_NAME, "%s", name);
+  ++model->n_missing;
+}
+
+static bool find(graft_model *model, const char *name, graft_safetensors_tensor *out_tensor) {
+  const full_name full = full_name_of(model, name);
+  if (graft_weight_source_find(&model->source, full.text, out_tensor)) return true;
+  note_missing(model, full.text);
+  return false;
 }
 
 bool graft_model_has(const graft_model *model, const char *name) {
-  return graft_weights_find(model->weights, full_name_of(model, name).text) != NULL;
+  graft_safetensors_tensor tensor;
+  return graft_weight_source_find(&model->source, full_name_of(model, name).text, &tensor);
 }
 
 int64_t graft_model_dim(graft_model *model, const char *name, int32_t axis) {
-  const graft_safetensors_tensor *tensor = find(model, name);
-  if (!tensor) return 1;
-  if (axis < tensor->rank && tensor->shape[axis] > 0) return tensor->shape[axis];
+  graft_safetensors_tensor tensor;
+  if (!find(model, name, &tensor)) return 1;
+  if (axis < tensor.rank && tensor.shape[axis] > 0) return tensor.shape[axis];
   graft_graph_fail(model->graph, GRAFT_E_SHAPE, "%s: the tensor %s has no dimension %d with entries",
-                   graft_excerpt_path(graft_safetensors_path(tensor->file)).text, graft_excerpt_name(tensor->name).text,
+                   graft_excerpt_path(graft_safetensors_path(tensor.file)).text, graft_excerpt_name(tensor.name).text,
                    axis);
   return 1;
 }
@@ -95,33 +113,52 @@ static shape_text shape_of(int32_t rank, const int64_t *shape) {
   return out;
 }
 
-static graft_tensor *fail_shape(graft_model *model, const graft_safetensors_tensor *tensor, int32_t rank,
-                                const int64_t *shape) {
-  return graft_graph_fail(
-      model->graph, GRAFT_E_SHAPE, "%s: the tensor %s should be %s by the model's configuration and is %s in the file",
-      graft_excerpt_path(graft_safetensors_path(tensor->file)).text, graft_excerpt_name(tensor->name).text,
-      shape_of(rank, shape).text, shape_of(tensor->rank, tensor->shape).text);
+static graft_excerpt path_of(const graft_model *model, const graft_safetensors_tensor *tensor) {
+  return graft_excerpt_path(tensor->file ? graft_safetensors_path(tensor->file)
+                                         : graft_weights_path(model->source.weights));
 }
 
-graft_tensor *graft_model_weight(graft_model *model, const char *name, int32_t rank, const int64_t *shape) {
-  const graft_safetensors_tensor *tensor = find(model, name);
-  if (!tensor) return NULL;
-  if (!has_shape(tensor, rank, shape)) return fail_shape(model, tensor, rank, shape);
-  if (!tensor->dtype || !tensor->dtype->is_float)
-    return graft_graph_fail(model->graph, GRAFT_E_UNSUPPORTED,
-                            "%s: the tensor %s is of type %s; a weight must be F32, F16, BF16, F8_E4M3 or F8_E5M2",
-                            graft_excerpt_path(graft_safetensors_path(tensor->file)).text,
-                            graft_excerpt_name(tensor->name).text, tensor->dtype_name);
+static bool check_shape(graft_model *model, const graft_safetensors_tensor *tensor, int32_t rank,
+                        const int64_t *shape) {
+  if (has_shape(tensor, rank, shape)) return true;
+  graft_graph_fail(model->graph, GRAFT_E_SHAPE,
+                   "%s: the tensor %s should be %s by the model's configuration and is %s in the file",
+                   path_of(model, tensor).text, graft_excerpt_name(tensor->name).text, shape_of(rank, shape).text,
+                   shape_of(tensor->rank, tensor->shape).text);
+  return false;
+}
+
+// |tensor| as it is, in memory that may be given back where it is a file's.
+static graft_tensor *constant_of(graft_model *model, const graft_safetensors_tensor *tensor, const char *name) {
   graft_error error = {0};
   graft_tensor_desc desc;
-  if (graft_tensor_desc_init(tensor->dtype, rank, shape, &error, &desc) != GRAFT_OK)
+  if (graft_tensor_desc_init(tensor->dtype, tensor->rank, tensor->shape, &error, &desc) != GRAFT_OK)
     return graft_graph_fail(model->graph, error.status, "%s", error.message);
   const graft_constant constant = {.struct_size = sizeof constant,
                                    .data = tensor->data,
                                    .bytes = tensor->bytes,
-                                   .discard = discard,
+                                   .discard = tensor->file ? discard : NULL,
                                    .user = (void *)(uintptr_t)tensor->file};
-  return graft_graph_constant(model->graph, tensor->name, &desc, &constant);
+  return graft_graph_constant(model->graph, name, &desc, &constant);
+}
+
+static graft_tensor *float_constant(graft_model *model, const graft_safetensors_tensor *tensor, const char *name) {
+  if (!tensor->dtype || !tensor->dtype->is_float)
+    return graft_graph_fail(model->graph, GRAFT_E_UNSUPPORTED,
+                            "%s: the tensor %s is of type %s; a weight must be F32, F16, BF16, F8_E4M3 or F8_E5M2",
+                            path_of(model, tensor).text, graft_excerpt_name(tensor->name).text, tensor->dtype_name);
+  return constant_of(model, tensor, name);
+}
+
+graft_tensor *graft_model_weight(graft_model *model, const char *name, int32_t rank, const int64_t *shape) {
+  graft_safetensors_tensor tensor;
+  const full_name full = full_name_of(model, name);
+  if (!find(model, name, &tensor) || !check_shape(model, &tensor, rank, shape)) return NULL;
+  if (graft_weight_source_is_quantized(&model->source, full.text))
+    return graft_graph_fail(model->graph, GRAFT_E_UNSUPPORTED,
+                            "%s: the tensor %s is quantised; graft can use that only in linear layers",
+                            path_of(model, &tensor).text, graft_excerpt_name(tensor.name).text);
+  return float_constant(model, &tensor, full.text);
 }
 
 graft_tensor *graft_model_vector(graft_model *model, const char *name, int64_t n) {
@@ -135,14 +172,81 @@ static graft_tensor *suffixed(graft_model *model, const char *name, const char *
   return graft_model_weight(model, full, rank, shape);
 }
 
+// x rotated and quantised, the same pair for every layer that asks.
+static graft_quantized_pair quantized(graft_model *model, graft_tensor *x, int64_t group) {
+  graft_model_quantized *kept = model->quantized;
+  size_t i = 0;
+  while (i + 1 < GRAFT_MODEL_KEPT_QUANTIZED && !(kept[i].x == x && kept[i].group == group)) ++i;
+  graft_model_quantized found = kept[i];
+  if (found.x != x || found.group != group || found.pair.q == NULL) {
+    const graft_quantize_convrot_i8_attrs attrs = {.group = group};
+    found = (graft_model_quantized){x, group, graft_quantize_convrot_i8(model->graph, x, &attrs)};
+  }
+  memmove(kept + 1, kept, i * sizeof *kept);
+  kept[0] = found;
+  return found.pair;
+}
+
+// A linear layer on its way into the graph.
+typedef struct linear_layer {
+  full_name weight_name, scale_name;
+  graft_weight_layer found;
+  graft_tensor *bias;
+} linear_layer;
+
+static graft_tensor *scale_of(graft_model *model, const linear_layer *l) {
+  if (!l->found.has_scale) return graft_graph_none();
+  return constant_of(model, &l->found.scale, l->scale_name.text);
+}
+
+static graft_tensor *linear_i8(graft_model *model, graft_tensor *x, const linear_layer *l, int64_t group) {
+  const graft_quantized_pair pair = quantized(model, x, group);
+  const graft_safetensors_tensor *weight = &l->found.weight;
+  const graft_linear_i8_inputs inputs = {
+      .x = pair.q,
+      .x_scale = pair.scale,
+      .weight = l->found.is_quantized ? constant_of(model, weight, l->weight_name.text)
+                                      : float_constant(model, weight, l->weight_name.text),
+      .weight_scale = scale_of(model, l),
+      .bias = l->bias,
+  };
+  return graft_linear_i8(model->graph, &inputs, &(graft_linear_i8_attrs){.group = group});
+}
+
+// A weight of float8 with a scale: y = (x · weightᵀ) · scale + bias.
+static graft_tensor *linear_f8(graft_model *model, graft_tensor *x, const linear_layer *l) {
+  graft_tensor *weight = float_constant(model, &l->found.weight, l->weight_name.text);
+  graft_tensor *y = graft_linear(model->graph, x, weight, graft_graph_none());
+  y = graft_mul(model->graph, y, scale_of(model, l));
+  return l->bias == graft_graph_none() ? y : graft_add(model->graph, y, l->bias);
+}
+
+static graft_tensor *linear(graft_model *model, graft_tensor *x, const char *name, graft_model_size size,
+                            graft_tensor *bias) {
+  const full_name full = full_name_of(model, name);
+  linear_layer l = {
+      .weight_name = suffixed_name(&full, "weight"), .scale_name = suffixed_name(&full, "weight_scale"), .bias = bias};
+  const graft_weight_source *source = &model->source;
+  int64_t group;
+  if (!graft_weight_source_layer(source, full.text, &l.found)) {
+    note_missing(model, l.weight_name.text);
+    return NULL;
+  }
+  if (!check_shape(model, &l.found.weight, 2, (int64_t[]){size.n_out, size.n_in})) return NULL;
+  const bool is_i8 = l.found.is_quantized && l.found.format == GRAFT_QUANTIZED_INT8;
+  if (is_i8) return linear_i8(model, x, &l, l.found.group);
+  if (l.found.has_scale) return linear_f8(model, x, &l);
+  if (!l.found.is_quantized && graft_weight_source_quantizes(source, full.text, size.n_in, &group))
+    return linear_i8(model, x, &l, group);
+  return graft_linear(model->graph, x, float_constant(model, &l.found.weight, l.weight_name.text), bias);
+}
+
 graft_tensor *graft_model_linear(graft_model *model, graft_tensor *x, const char *name, graft_model_size size) {
-  graft_tensor *weight = suffixed(model, name, "weight", 2, (int64_t[]){size.n_out, size.n_in});
-  return graft_linear(model->graph, x, weight, graft_graph_none());
+  return linear(model, x, name, size, graft_graph_none());
 }
 
 graft_tensor *graft_model_linear_bias(graft_model *model, graft_tensor *x, const char *name, graft_model_size size) {
-  graft_tensor *weight = suffixed(model, name, "weight", 2, (int64_t[]){size.n_out, size.n_in});
-  return graft_linear(model->graph, x, weight, suffixed(model, name, "bias", 1, &size.n_out));
+  return linear(model, x, name, size, suffixed(model, name, "bias", 1, &size.n_out));
 }
 
 graft_tensor *graft_model_conv2d(graft_model *model, graft_tensor *x, const char *name, const graft_model_conv *conv) {
@@ -175,7 +279,7 @@ static graft_status fail_missing(const graft_model *model, graft_error *error) {
     snprintf(list + length, sizeof list - length, "%s%s", i ? ", " : "", graft_excerpt_name(model->missing[i]).text);
   }
   return GRAFT_FAIL(error, GRAFT_E_NOT_FOUND, "%s: %u tensor%s missing: %s%s",
-                    graft_excerpt_path(graft_weights_path(model->weights)).text, model->n_missing,
+                    graft_excerpt_path(graft_weights_path(model->source.weights)).text, model->n_missing,
                     model->n_missing == 1 ? " is" : "s are", list, model->n_missing > n ? ", …" : "");
 }
 

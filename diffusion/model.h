@@ -12,15 +12,29 @@
 #ifndef GRAFT_DIFFUSION_MODEL_H
 #define GRAFT_DIFFUSION_MODEL_H
 
-#include "formats/weights.h"
+#include "diffusion/weight_source.h"
 #include "graft/context.h"
+#include "ops/quantize_convrot_i8/quantize_convrot_i8.h"
 
-enum { GRAFT_MODEL_MAX_DEPTH = 8, GRAFT_MODEL_MAX_NAME = 192, GRAFT_MODEL_LISTED_MISSING = 4 };
+enum {
+  GRAFT_MODEL_MAX_DEPTH = 8,
+  GRAFT_MODEL_MAX_NAME = GRAFT_WEIGHT_MAX_NAME,
+  GRAFT_MODEL_LISTED_MISSING = 4,
+  GRAFT_MODEL_KEPT_QUANTIZED = 8,
+};
+
+// An activation that was quantised, for all layers that read it.
+typedef struct graft_model_quantized {
+  graft_tensor *x;
+  int64_t group;
+  graft_quantized_pair pair;
+} graft_model_quantized;
 
 typedef struct graft_model {
   graft_graph *graph;
-  const graft_weights *weights;
-  char name[GRAFT_MODEL_MAX_NAME];  // prefix and open scopes, each ended by a dot
+  graft_weight_source source;
+  graft_model_quantized quantized[GRAFT_MODEL_KEPT_QUANTIZED];  // last used first
+  char name[GRAFT_MODEL_MAX_NAME];                              // prefix and open scopes, each ended by a dot
   uint32_t lengths[GRAFT_MODEL_MAX_DEPTH];
   uint32_t depth;
   uint32_t n_missing;
@@ -29,6 +43,10 @@ typedef struct graft_model {
 
 // |prefix| stands before every tensor's name in the file: "" or for example "model.". All are borrowed but |prefix|.
 void graft_model_init(graft_model *model, graft_graph *graph, const graft_weights *weights, const char *prefix);
+
+// The same with weights that are named otherwise, quantised or to be converted.
+void graft_model_init_source(graft_model *model, graft_graph *graph, const graft_weight_source *source,
+                             const char *prefix);
 
 // Opens and closes a scope of names, in the file and in the graph.
 void graft_model_push(graft_model *model, const char *format, ...) GRAFT_PRINTF(2, 3);
@@ -48,7 +66,8 @@ typedef struct graft_model_size {
   int64_t n_in, n_out;
 } graft_model_size;
 
-// x · weightᵀ with `name.weight` [n_out, n_in]; the second also adds `name.bias`.
+// x · weightᵀ with `name.weight` [n_out, n_in]; the second also adds `name.bias`. Quantised weights are used as they
+// are; with int8 ones x is rotated and quantised once for all layers that read it.
 graft_tensor *graft_model_linear(graft_model *model, graft_tensor *x, const char *name, graft_model_size size);
 graft_tensor *graft_model_linear_bias(graft_model *model, graft_tensor *x, const char *name, graft_model_size size);
 

@@ -92,7 +92,12 @@ static graft_status read_configured_part(graft_pipeline *pipeline, part_id id, g
   graft_status status = read_config(pipeline, id, json, error);
   graft_json_close(json);
   GRAFT_TRY(status);
-  if (id != PART_SCHEDULER) return graft_pipeline_part_open_weights(part, error);
+  if (id == PART_TRANSFORMER) {
+    part->source.profile = &graft_z_image_profile;
+    part->source.type = pipeline->type;
+    return graft_pipeline_part_open_weights(part, pipeline->transformer_path, error);
+  }
+  if (id != PART_SCHEDULER) return graft_pipeline_part_open_weights(part, NULL, error);
   part->is_present = true;
   return GRAFT_OK;
 }
@@ -218,6 +223,9 @@ graft_status graft_pipeline_read_folder(graft_pipeline *pipeline, graft_error *e
                       "%s: neither model_index.json nor a transformer with config.json and weights is there: not a "
                       "model in the diffusers layout",
                       graft_excerpt_path(pipeline->path).text);
+  if (pipeline->transformer_path && !pipeline->parts[PART_TRANSFORMER].weights)
+    return GRAFT_FAIL(error, GRAFT_E_NOT_FOUND, "%s: there is no transformer/config.json that says how to use %s",
+                      graft_excerpt_path(pipeline->path).text, graft_excerpt_path(pipeline->transformer_path).text);
   GRAFT_TRY(check_parts(pipeline, error));
   return read_defaults(pipeline, error);
 }

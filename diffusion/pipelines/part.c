@@ -48,20 +48,33 @@ static void count_weights(pipeline_part *part) {
     if (*c >= 'A' && *c <= 'Z') *c = (char)(*c - 'A' + 'a');
 }
 
-graft_status graft_pipeline_part_open_weights(pipeline_part *part, graft_error *error) {
-  char *path;
-  graft_status status = graft_weights_folder_choose(part->folder, error, &path);
-  if (status == GRAFT_E_NOT_FOUND) return GRAFT_OK;
-  if (status != GRAFT_OK) return status;
-  status = graft_weights_open(path, GRAFT_SAFETENSORS_MAP, error, &part->weights);
-  free(path);
-  GRAFT_TRY(status);
+static graft_status open_weights(pipeline_part *part, const char *path, graft_error *error) {
+  GRAFT_TRY(graft_weights_open(path, GRAFT_SAFETENSORS_MAP, error, &part->weights));
+  GRAFT_TRY(graft_quantized_read(part->weights, error, &part->quantized));
+  part->source.weights = part->weights;
+  part->source.quantized = part->quantized;
+  graft_weight_source_detect(&part->source);
+  GRAFT_TRY(graft_converted_create(&part->source, error, &part->converted));
+  part->source.converted = part->converted;
   count_weights(part);
   part->is_present = true;
   return GRAFT_OK;
 }
 
+graft_status graft_pipeline_part_open_weights(pipeline_part *part, const char *path, graft_error *error) {
+  if (path != NULL) return open_weights(part, path, error);
+  char *chosen;
+  graft_status status = graft_weights_folder_choose(part->folder, error, &chosen);
+  if (status == GRAFT_E_NOT_FOUND) return GRAFT_OK;
+  if (status != GRAFT_OK) return status;
+  status = open_weights(part, chosen, error);
+  free(chosen);
+  return status;
+}
+
 void graft_pipeline_part_release(pipeline_part *part) {
+  graft_converted_free(part->converted);
+  graft_quantized_free(part->quantized);
   graft_weights_close(part->weights);
   free(part->folder);
   *part = (pipeline_part){0};

@@ -12,6 +12,8 @@ static graft_status set_options(graft_pipeline *pipeline, const graft_pipeline_o
     pipeline->plan_flags = options->plan_flags;
     pipeline->device = options->device;
     pipeline->force_kernel = options->force_kernel;
+    pipeline->transformer_path = options->transformer;
+    pipeline->type = options->type;
   }
   return pipeline->device ? GRAFT_OK : graft_device_open(pipeline->context, "cpu", &pipeline->device);
 }
@@ -27,6 +29,7 @@ graft_status graft_pipeline_open(graft_context *context, const char *path, const
   pipeline->path = strdup(path);
   graft_status status = pipeline->path ? set_options(pipeline, options) : fail_memory(context);
   if (status == GRAFT_OK) status = graft_pipeline_read_folder(pipeline, error);
+  pipeline->transformer_path = NULL;
   if (status != GRAFT_OK) {
     graft_pipeline_close(pipeline);
     return status;

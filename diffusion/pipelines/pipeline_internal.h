@@ -3,6 +3,7 @@
 #define GRAFT_DIFFUSION_PIPELINES_PIPELINE_INTERNAL_H
 
 #include "diffusion/autoencoders/autoencoder_kl.h"
+#include "diffusion/converted.h"
 #include "diffusion/samplers/flow_match_euler.h"
 #include "diffusion/text_encoders/qwen3.h"
 #include "diffusion/transformers/z_image.h"
@@ -24,6 +25,9 @@ typedef struct pipeline_part {
   char class_name[64];
   bool is_present;
   graft_weights *weights;
+  graft_quantized *quantized;
+  graft_converted *converted;
+  graft_weight_source source;  // of weights, quantized and converted
   int64_t n_parameters;
   uint64_t weight_bytes;
   char dtypes[64];
@@ -54,6 +58,8 @@ struct graft_pipeline {
   graft_device *device;
   uint32_t plan_flags;
   const char *force_kernel;
+  const char *transformer_path;  // while the pipeline is opened: weights used instead of the model's; NULL: none
+  graft_weight_type type;
   char *path;
   const pipeline_family *family;
   pipeline_part parts[N_PARTS];
@@ -71,8 +77,10 @@ struct graft_pipeline {
   pipeline_stage decoder;
 };
 
-// part.c: what lies in one folder of the model. Zeroed parts may be released.
-GRAFT_NODISCARD graft_status graft_pipeline_part_open_weights(pipeline_part *part, graft_error *error);
+// part.c: what lies in one folder of the model. Zeroed parts may be released. part->source names what is known about
+// the weights beforehand; |path| is where they are, NULL: in the folder.
+GRAFT_NODISCARD graft_status graft_pipeline_part_open_weights(pipeline_part *part, const char *path,
+                                                              graft_error *error);
 void graft_pipeline_part_release(pipeline_part *part);
 
 // folder.c: fills family, parts, configurations and defaults from the files below pipeline->path.

@@ -56,7 +56,7 @@ static graft_status build(graft_pipeline *pipeline, const graft_stage_request *r
   GRAFT_TRY(graft_graph_create(pipeline->context, &graph));
   const char *prefix = r->stage == GRAFT_STAGE_TEXT_ENCODER ? pipeline->text_prefix : "";
   graft_model model;
-  graft_model_init(&model, graph, pipeline->parts[stage_parts[r->stage]].weights, prefix);
+  graft_model_init_source(&model, graph, &pipeline->parts[stage_parts[r->stage]].source, prefix);
   if (r->stage == GRAFT_STAGE_TEXT_ENCODER) build_text_encoder(pipeline, r, &model);
   if (r->stage == GRAFT_STAGE_DECODER) build_decoder(pipeline, r, &model);
   if (r->stage == GRAFT_STAGE_TRANSFORMER) {
@@ -72,10 +72,16 @@ static graft_status build(graft_pipeline *pipeline, const graft_stage_request *r
   return GRAFT_OK;
 }
 
+static graft_status fill_converted(graft_pipeline *pipeline, const graft_stage_request *r) {
+  return graft_converted_fill(pipeline->parts[stage_parts[r->stage]].converted, pipeline->device,
+                              graft_context_error_slot(pipeline->context));
+}
+
 graft_status graft_pipeline_stage_graph(graft_pipeline *pipeline, const graft_stage_request *request,
                                         graft_graph **out_graph) {
-  graft_stage_request resolved;
+  graft_stage_request resolved = {0};
   GRAFT_TRY(resolve(pipeline, request, &resolved));
+  GRAFT_TRY(fill_converted(pipeline, &resolved));
   return build(pipeline, &resolved, out_graph);
 }
 
@@ -118,6 +124,7 @@ graft_status graft_pipeline_stage_open(graft_pipeline *pipeline, const graft_sta
   pipeline_stage stage = {0};
   GRAFT_TRY(resolve(pipeline, request, &stage.request));
   graft_status status = build(pipeline, &stage.request, &stage.graph);
+  if (status == GRAFT_OK && !(plan_flags & GRAFT_PLAN_MEASURE_ONLY)) status = fill_converted(pipeline, &stage.request);
   if (status != GRAFT_OK) goto fail;
   const graft_plan_options options = {.struct_size = sizeof options,
                                       .flags = pipeline->plan_flags | plan_flags,

@@ -18,6 +18,9 @@ typedef struct graft_z_image_config {
   double norm_eps, rope_theta, t_scale;
 } graft_z_image_config;
 
+// Its names in files of ComfyUI's naming, and which layers are quantised.
+extern const graft_weight_profile graft_z_image_profile;
+
 // Reads config.json. Errors: GRAFT_E_FORMAT, GRAFT_E_UNSUPPORTED (an option that is not built, by name). Thread-safe.
 GRAFT_NODISCARD graft_status graft_z_image_read(const graft_json *json, graft_error *error,
                                                 graft_z_image_config *out_config);

@@ -149,7 +149,7 @@ static void values_out_of_range_are_refused(void **state) {
   assert_refused(GRAFT(NULL, "generate", "-p", "x", "--dump-blocks"), 2, "needs --dump");
   assert_refused(GRAFT(NULL, "generate", "-p", "x", "-o", "a.png", "--dump", "a.png"), 2, "names of their own");
   assert_refused(GRAFT(NULL, "plan", "--stage", "middle"), 2, "text_encoder, transformer or decoder");
-  assert_refused(GRAFT(NULL, "plan", "--format", "xml"), 2, "text, json or dot");
+  assert_refused(GRAFT(NULL, "plan", "--format", "xml"), 2, "text, json, dot or html");
   assert_refused(GRAFT(NULL, "plan", "--tokens", "0"), 2, "from 1");
   assert_refused(GRAFT(NULL, "bench", "speed"), 2, "graft bench peak");
   assert_refused(GRAFT(NULL, "bench"), 2, "graft bench peak");
