@@ -35,20 +35,35 @@ enum { GRAFT_N_STAGES = 3, GRAFT_MAX_PIPELINE_PARTS = 8, GRAFT_MAX_IMAGES = 1024
 // "text encoder", "transformer", "decoder". Static storage. Thread-safe.
 GRAFT_API const char *graft_pipeline_stage_name(graft_pipeline_stage stage);
 
+// How the transformer's linear layers are computed. The int8 types quantise the layers of its blocks while they are
+// loaded, rotated or not; activations are quantised row by row. With the others quantised weights become floating-point
+// numbers. Arithmetic other than int8's is that of float32 (docs/numerics.md).
+typedef enum graft_weight_type {
+  GRAFT_WEIGHT_AS_STORED = 0,
+  GRAFT_WEIGHT_INT8_CONVROT,
+  GRAFT_WEIGHT_INT8,
+  GRAFT_WEIGHT_BF16,  // weights are stored as bf16
+  GRAFT_WEIGHT_F32,   // weights keep the floating-point type they are stored in
+} graft_weight_type;
+
 // Zero-initialise, set struct_size and what differs from the defaults.
 typedef struct graft_pipeline_options {
   uint32_t struct_size;
   uint32_t plan_flags;       // graft_plan_flags for every plan that the pipeline makes
   graft_device *device;      // NULL: "cpu"
   const char *force_kernel;  // as in graft_plan_options; must outlive the pipeline
+  // The transformer's weights: a safetensors file or a folder that is used instead of the model's own. Names may be
+  // those of diffusers or of ComfyUI, layers may be quantised (docs/quantisation.md). NULL: the model's own.
+  const char *transformer;
+  graft_weight_type type;
 } graft_pipeline_options;
 
 // Opens a model in the diffusers folder layout: |path| holds model_index.json, or only some of the part folders, or is
 // itself a transformer's folder. Reads configurations and the tables of contents of the weight files, no weights. Parts
 // may be missing: such a pipeline can be described, measured and planned as far as it goes. |options| may be NULL.
 // Errors: GRAFT_E_NOT_FOUND (no model there), GRAFT_E_FORMAT (a file is broken), GRAFT_E_UNSUPPORTED (a class or an
-// option of a configuration that graft does not know; the sentence names it and what is supported), GRAFT_E_IO,
-// GRAFT_E_NO_MEMORY.
+// option of a configuration that graft does not know, or a format of quantised layers; the sentence names it and what is
+// supported), GRAFT_E_IO, GRAFT_E_NO_MEMORY.
 GRAFT_API GRAFT_NODISCARD graft_status graft_pipeline_open(graft_context *context, const char *path,
                                                            const graft_pipeline_options *options,
                                                            graft_pipeline **out_pipeline);

@@ -117,11 +117,11 @@ static graft_status reference_packed(const graft_reference_args *args) {
   return status;
 }
 
-graft_quantized graft_quantize_convrot_i8(graft_graph *graph, graft_tensor *x,
-                                          const graft_quantize_convrot_i8_attrs *attrs) {
+graft_quantized_pair graft_quantize_convrot_i8(graft_graph *graph, graft_tensor *x,
+                                               const graft_quantize_convrot_i8_attrs *attrs) {
   graft_tensor *out[2] = {NULL, NULL};
   graft_graph_apply(graph, "graft.quantize_convrot_i8.v1", attrs, sizeof *attrs, &x, 1, out);
-  return (graft_quantized){out[0], out[1]};
+  return (graft_quantized_pair){out[0], out[1]};
 }
 
 graft_tensor *graft_quantize_convrot_i8_packed(graft_graph *graph, graft_tensor *x,

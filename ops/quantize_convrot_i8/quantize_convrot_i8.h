@@ -20,16 +20,16 @@ typedef struct graft_quantize_convrot_i8_attrs {
 } graft_quantize_convrot_i8_attrs;
 
 // The two results: q i8 [..., K] and scales f32 [..., 1].
-typedef struct graft_quantized {
+typedef struct graft_quantized_pair {
   graft_tensor *q, *scale;
-} graft_quantized;
+} graft_quantized_pair;
 
 // x [..., K] of any float dtype. Each row is rotated in groups of |group| in float32; its scale is the largest absolute
 // value / 127 and at least 1e-30; q is the quotient by the scale rounded to nearest, ties to even, within -128 … 127.
 // A row with infinity or NaN has the scale NaN and q 0, so that products with it are NaN.
 // Failures: a group that is no power of four or does not divide K, a dtype that is no float.
-GRAFT_API graft_quantized graft_quantize_convrot_i8(graft_graph *graph, graft_tensor *x,
-                                                    const graft_quantize_convrot_i8_attrs *attrs);
+GRAFT_API graft_quantized_pair graft_quantize_convrot_i8(graft_graph *graph, graft_tensor *x,
+                                                         const graft_quantize_convrot_i8_attrs *attrs);
 
 // The same in one tensor ("graft.quantize_convrot_i8_packed.v1"): rows [M, K] padded to P, a multiple of four, with
 // rows of zeros, then P scales as f32, 0 behind the last row's. i8 [P, K + 4], which is the same number of bytes.

@@ -10,11 +10,13 @@
 #include "graft/diffusion.h"
 #include "tools/graft/progress.h"
 #include "tools/graft/tool.h"
+#include "tools/graft/weight_type.h"
 
 enum { MAX_RUNS = 1000 };
 
 typedef struct bench_wishes {
-  const char *model, *prompt, *fusion;
+  const char *model, *prompt, *fusion, *transformer, *type_name;
+  graft_weight_type type;
   int64_t n_runs, n_threads, n_steps, size[2];
   bool as_json, has_steps, has_size;
 } bench_wishes;
@@ -119,7 +121,9 @@ static graft_status time_generations(graft_context *context, const bench_wishes 
   graft_pipeline *pipeline = NULL;
   work_count count = {0};
   double begun = tool_now(), unused;
-  GRAFT_TRY(graft_pipeline_open(context, path, NULL, &pipeline));
+  const graft_pipeline_options options = {
+      .struct_size = sizeof options, .transformer = w->transformer, .type = w->type};
+  GRAFT_TRY(graft_pipeline_open(context, path, &options, &pipeline));
   graft_status status = generate_once(pipeline, w, &count, false, &unused);
   out_times->first = tool_now() - begun;
   for (int64_t i = 0; i < w->n_runs && status == GRAFT_OK; ++i) {
@@ -173,6 +177,8 @@ static int run(const tool_command *self, int argc, char **argv) {
       {"model", 'm', TOOL_TEXT, "FOLDER", "generate: model (default: the one that ships with graft).", &w.model, 0, 0,
        NULL},
       {"prompt", 'p', TOOL_TEXT, "TEXT", "generate: what to draw.", &w.prompt, 0, 0, NULL},
+      {"transformer", 0, TOOL_TEXT, "FILE", TOOL_TRANSFORMER_HELP, &w.transformer, 0, 0, NULL},
+      {"type", 0, TOOL_TEXT, "TYPE", TOOL_TYPE_HELP, &w.type_name, 0, 0, NULL},
       {"steps", 0, TOOL_INT, "N", "generate: sampler steps (default: the model's).", &w.n_steps, 1, 1e6, &w.has_steps},
       {"size", 0, TOOL_SIZE, "WxH", "generate: size in pixels (default: the model's).", w.size, 1, 1e6, &w.has_size},
       {"runs", 0, TOOL_INT, "N", "generate: runs after the first (default: 5).", &w.n_runs, 1, MAX_RUNS, NULL},
@@ -184,6 +190,7 @@ static int run(const tool_command *self, int argc, char **argv) {
   const char *what = NULL;
   size_t n = 0;
   int parsed = tool_parse(self, argc, argv, options, sizeof options / sizeof options[0], &what, 1, &n);
+  if (parsed == TOOL_PARSED) parsed = tool_weight_type(self, w.type_name, &w.type);
   if (parsed != TOOL_PARSED) return parsed;
   bool is_peak = n == 1 && strcmp(what, "peak") == 0;
   if (n == 0 || (!is_peak && strcmp(what, "generate") != 0))

@@ -11,11 +11,12 @@
 #include "tools/graft/profile.h"
 #include "tools/graft/progress.h"
 #include "tools/graft/tool.h"
+#include "tools/graft/weight_type.h"
 
 enum { MAX_BATCH = GRAFT_MAX_IMAGES };
 
 typedef struct wishes {
-  const char *prompt, *negative, *model, *output, *noise, *dump, *profile, *fusion;
+  const char *prompt, *negative, *model, *output, *noise, *dump, *profile, *transformer, *type, *fusion;
   int64_t n_steps, n_images, n_threads, size[2];
   double guidance;
   uint64_t seed;
@@ -175,7 +176,7 @@ static void fill_request(const graft_pipeline *pipeline, const wishes *w, graft_
   request->height = (int32_t)w->size[1];
 }
 
-static graft_status run_request(graft_context *context, const char *model, const wishes *w) {
+static graft_status run_request(graft_context *context, const char *model, const wishes *w, graft_weight_type type) {
   graft_error *error = graft_context_error_slot(context);
   GRAFT_TRY(probe_outputs(w, error));
   uint64_t seeds[MAX_BATCH];
@@ -184,7 +185,8 @@ static graft_status run_request(graft_context *context, const char *model, const
   graft_safetensors *noise_file = NULL;
   graft_view noise = {0};
   session s = {.is_quiet = w->is_quiet, .error = error};
-  graft_status status = graft_pipeline_open(context, model, NULL, &pipeline);
+  const graft_pipeline_options options = {.struct_size = sizeof options, .transformer = w->transformer, .type = type};
+  graft_status status = graft_pipeline_open(context, model, &options, &pipeline);
   if (status == GRAFT_OK && w->noise != NULL) status = open_noise(w->noise, error, &noise_file, &noise);
   if (status == GRAFT_OK) {
     graft_generate_request request;
@@ -225,6 +227,8 @@ static int run(const tool_command *self, int argc, char **argv) {
        0, 0, NULL},
       {"model", 'm', TOOL_TEXT, "FOLDER", "Model in the diffusers layout (default: the one that ships with graft).",
        &w.model, 0, 0, NULL},
+      {"transformer", 0, TOOL_TEXT, "FILE", TOOL_TRANSFORMER_HELP, &w.transformer, 0, 0, NULL},
+      {"type", 0, TOOL_TEXT, "TYPE", TOOL_TYPE_HELP, &w.type, 0, 0, NULL},
       {"steps", 0, TOOL_INT, "N", "Sampler steps (default: the model's).", &w.n_steps, 1, any, &w.has_steps},
       {"guidance", 0, TOOL_REAL, "G",
        "How strongly to follow the prompt; 0 is off and twice as fast (default: the model's).", &w.guidance, -1e6, 1e6,
@@ -247,14 +251,16 @@ static int run(const tool_command *self, int argc, char **argv) {
       {"quiet", 'q', TOOL_FLAG, NULL, "No progress.", &w.is_quiet, 0, 0, NULL},
   };
   int parsed = tool_parse(self, argc, argv, options, sizeof options / sizeof options[0], NULL, 0, NULL);
+  graft_weight_type type = GRAFT_WEIGHT_AS_STORED;
   if (parsed == TOOL_PARSED) parsed = check(self, &w);
+  if (parsed == TOOL_PARSED) parsed = tool_weight_type(self, w.type, &type);
   if (parsed != TOOL_PARSED) return parsed;
   char model[TOOL_PATH_BYTES];
   if (!tool_find_model(w.model, model)) return TOOL_FAILED;
   tool_catch_interrupt();
   graft_context *context = tool_open_planning_context(w.n_threads, w.fusion);
   if (context == NULL) return TOOL_FAILED;
-  graft_status status = run_request(context, model, &w);
+  graft_status status = run_request(context, model, &w, type);
   int code = status == GRAFT_OK ? TOOL_OK : tool_report(graft_context_error(context));
   graft_context_destroy(context);
   return code;
