@@ -23,6 +23,7 @@ extern "C" {
 
 typedef struct graft_context graft_context;
 typedef struct graft_graph graft_graph;
+typedef struct graft_op_def graft_op_def;
 
 // A value in a graph: an input, a constant, or one output of a node. Owned by its graph.
 typedef struct graft_tensor graft_tensor;
@@ -139,6 +140,50 @@ GRAFT_API graft_tensor *graft_graph_input_at(const graft_graph *graph, uint32_t 
 GRAFT_API graft_tensor *graft_graph_output_at(const graft_graph *graph, uint32_t index, const char **out_name);
 GRAFT_API graft_tensor *graft_graph_find_input(const graft_graph *graph, const char *name);
 GRAFT_API graft_tensor *graft_graph_find_output(const graft_graph *graph, const char *name);
+
+// A node as it is in its graph. Borrowed.
+typedef struct graft_node_view {
+  const graft_op_def *op;
+  const void *attrs;
+  uint32_t n_inputs, n_outputs;
+  graft_tensor *const *inputs;  // NULL entry: omitted
+  graft_tensor *const *outputs;
+  graft_tensor *into;  // what output 0 is written over, or NULL
+  uint32_t n_after;    // nodes that come first although no input says so (graft_graph_node_after)
+  const char *label;
+} graft_node_view;
+
+// Writes node |index| to |out_view|; false, and zeros, out of range.
+GRAFT_API bool graft_graph_node(const graft_graph *graph, uint32_t index, graft_node_view *out_view);
+// The index of the i-th node that comes before node |index| because one of them writes over what the other uses.
+// UINT32_MAX out of range.
+GRAFT_API uint32_t graft_graph_node_after(const graft_graph *graph, uint32_t index, uint32_t i);
+
+typedef enum graft_tensor_kind { GRAFT_TENSOR_INPUT, GRAFT_TENSOR_CONSTANT, GRAFT_TENSOR_RESULT } graft_tensor_kind;
+
+// All values in order of creation, and the leaves (inputs and constants) among them; NULL out of range. More leaves are
+// appended by graft_graph_input and graft_graph_constant at any time.
+GRAFT_API uint32_t graft_graph_n_tensors(const graft_graph *graph);
+GRAFT_API graft_tensor *graft_graph_tensor_at(const graft_graph *graph, uint32_t index);
+GRAFT_API uint32_t graft_graph_n_leaves(const graft_graph *graph);
+GRAFT_API graft_tensor *graft_graph_leaf_at(const graft_graph *graph, uint32_t index);
+
+// What a value is; its index among its graph's values; how often inputs of nodes mention it; the index of the node that
+// makes it, or UINT32_MAX; a constant's bytes, or NULL.
+GRAFT_API graft_tensor_kind graft_tensor_kind_of(const graft_tensor *tensor);
+GRAFT_API uint32_t graft_tensor_index(const graft_tensor *tensor);
+GRAFT_API uint32_t graft_tensor_n_uses(const graft_tensor *tensor);
+GRAFT_API uint32_t graft_tensor_maker(const graft_tensor *tensor);
+GRAFT_API const graft_constant *graft_tensor_constant(const graft_tensor *tensor);
+
+// Appends nodes |first| up to, not including, |end| of |source| to |target|, in their order. |map| has an entry for
+// every value of |source| (graft_tensor_index): what stands for it in |target|, of the same layout, or NULL. Leaves
+// that are used and not mapped are copied; results from outside the range must be mapped. On success |map| has all that
+// was made. On failure |target| and |map| are as before; a failure does not stick to |target|. Errors: GRAFT_E_INVALID
+// and GRAFT_E_SHAPE (a wrong map or range), GRAFT_E_EXISTS (an input's name is taken; map it), GRAFT_E_NO_MEMORY,
+// |target|'s own failure.
+GRAFT_API GRAFT_NODISCARD graft_status graft_graph_copy_nodes(graft_graph *target, const graft_graph *source,
+                                                              uint32_t first, uint32_t end, graft_tensor **map);
 
 #ifdef __cplusplus
 }

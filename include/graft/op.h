@@ -104,7 +104,7 @@ typedef struct graft_op_case {
 
 // An operator. Constant, with static storage; must outlive every graph and plan that uses it.
 // Either |reference| or |decompose| is required, so that every operator has an oracle; views need neither.
-typedef struct graft_op_def {
+struct graft_op_def {
   uint32_t struct_size;
   uint32_t traits;   // graft_op_traits
   const char *name;  // "vendor.name.vN", unique
@@ -131,7 +131,7 @@ typedef struct graft_op_def {
 
   const graft_op_case *cases;
   uint32_t n_cases;
-} graft_op_def;
+};
 
 // The bound that every kernel is held to against its reference: |got - want| ≤ bound · max(|want|, r), where r is the
 // root mean square of the wanted output. It is the unit roundoff of the output's dtype, plus float32 rounding of

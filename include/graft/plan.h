@@ -54,6 +54,10 @@ typedef struct graft_plan_options {
   uint32_t n_devices;
   const graft_pin *pins;
   uint32_t n_pins;
+  // Bytes that the plan may need on each device at any time, values and constants together; 0: no limit. Where all
+  // constants do not fit, the run is cut into segments, and each brings the constants that it needs, packs them, and
+  // gives them back. Results are the same bytes. GRAFT_E_NO_MEMORY with a sentence where even single steps do not fit.
+  size_t memory_budget;
 } graft_plan_options;
 
 // Compiles |graph|, which is only read and may be destroyed afterwards; its constants must stay. Tensors of the graph
@@ -85,6 +89,32 @@ GRAFT_API GRAFT_NODISCARD graft_status graft_plan_find_output(const graft_plan *
 // kernels and references report.
 GRAFT_API GRAFT_NODISCARD graft_status graft_plan_run(graft_plan *plan, const graft_run_control *control);
 
+// Host memory of a value in a direct execution: the contiguous tensor, of exactly its size. Read for values from
+// outside of the range, written for those that it makes; both for a value from outside that the range writes over.
+typedef struct graft_binding {
+  const graft_tensor *tensor;
+  void *data;
+  size_t bytes;
+} graft_binding;
+
+// Zero-initialise, set struct_size, device and what differs from the defaults.
+typedef struct graft_execution {
+  uint32_t struct_size;
+  uint32_t flags;  // graft_plan_flags
+  graft_device *device;
+  uint32_t first, n_nodes;  // a range of the graph's nodes; n_nodes 0: from |first| to the end
+  const graft_binding *bindings;
+  uint32_t n_bindings;
+  const graft_run_control *control;  // may be NULL
+} graft_execution;
+
+// Runs nodes of |graph| once, without a plan of the caller's, and waits. Values from outside that the range uses are
+// bound: graph inputs, results of earlier nodes, or the storage that a view of them shows. What nodes behind the range
+// use, and outputs of the graph, is kept whole as in a plan of the whole graph, bound or not.
+// Errors: as graft_plan_create, graft_plan_write, graft_plan_run and graft_plan_read; GRAFT_E_INVALID (a range or a
+// binding that does not exist, a value that is not bound).
+GRAFT_API GRAFT_NODISCARD graft_status graft_graph_execute(const graft_graph *graph, const graft_execution *execution);
+
 // Bytes, as they are (or for a measured plan, would be) allocated on the device.
 typedef struct graft_memory_report {
   size_t arena_bytes;      // inputs, outputs, intermediates and workspace together, after sharing
@@ -93,9 +123,31 @@ typedef struct graft_memory_report {
   size_t constant_bytes;   // constants that are used where they lie, or uploaded
   size_t packed_bytes;     // packed copies; their sources are not counted as constants
   size_t peak_bytes;       // arena + constants + packed
+  size_t allocated_bytes;  // asked of the device: the arena, and constants that are packed or uploaded, also where
+                           // other plans share them
 } graft_memory_report;
 
+// All devices together; the sum of their peaks is no less than what is used at any time. With a memory budget the arena
+// has the constants that are brought, and constant_bytes is the most that one segment reads where it lies.
 GRAFT_API void graft_plan_memory(const graft_plan *plan, graft_memory_report *out_report);
+// One of the plan's devices, as given in its options. Zeros out of range.
+GRAFT_API uint32_t graft_plan_n_devices(const graft_plan *plan);
+GRAFT_API graft_device *graft_plan_device_of(const graft_plan *plan, uint32_t index);
+GRAFT_API void graft_plan_device_memory(const graft_plan *plan, uint32_t index, graft_memory_report *out_report);
+
+// A stretch of steps that one device runs in one go, or transfers between devices.
+typedef struct graft_stage_info {
+  const char *device;  // "cpu:0"; of transfers: where the first one goes
+  bool is_transfer;
+  uint32_t first_step, n_steps;
+  size_t live_bytes;      // the most of the device's arena that is in use at one of its steps
+  size_t constant_bytes;  // read where they lie, or uploaded or packed for all runs
+  size_t brought_bytes;   // constants that are brought before it begins (memory_budget); part of live_bytes
+  size_t moved_bytes;     // by transfers
+} graft_stage_info;
+
+GRAFT_API uint32_t graft_plan_n_stages(const graft_plan *plan);
+GRAFT_API void graft_plan_stage(const graft_plan *plan, uint32_t index, graft_stage_info *out_info);
 
 // One step of a plan. Strings and pointers are borrowed from the plan.
 typedef struct graft_step_info {

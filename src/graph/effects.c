@@ -144,3 +144,7 @@ void graft_graph_note_write(graft_node *node) {
   node->earlier_write = owner->last_write;
   owner->last_write = node;
 }
+
+void graft_graph_forget_write(const graft_node *node) {
+  if (node->into != NULL) owner_of(node->into)->last_write = node->earlier_write;
+}

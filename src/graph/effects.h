@@ -22,7 +22,8 @@ graft_status graft_graph_check_into(const graft_graph *graph, const graft_op_def
 bool graft_graph_order(graft_graph *graph, graft_node *node);
 // Whether |node| need not follow |earlier|, or an edge says that it does.
 bool graft_graph_is_ordered(const graft_node *node, const graft_node *earlier);
-// Remembers what |node|, which is in the list now, writes over.
+// Remembers what |node|, which is in the list now, writes over; forgets it again, the newest node first.
 void graft_graph_note_write(graft_node *node);
+void graft_graph_forget_write(const graft_node *node);
 
 #endif

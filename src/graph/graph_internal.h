@@ -7,8 +7,6 @@
 
 typedef struct graft_node graft_node;
 
-typedef enum graft_tensor_kind { GRAFT_TENSOR_INPUT, GRAFT_TENSOR_CONSTANT, GRAFT_TENSOR_RESULT } graft_tensor_kind;
-
 struct graft_tensor {
   graft_graph *graph;
   graft_tensor_kind kind;

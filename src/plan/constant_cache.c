@@ -13,13 +13,16 @@ struct graft_constant_cache {
   graft_constant_entry *buckets[N_BUCKETS];
 };
 
+graft_status graft_memory_block_size(size_t bytes, size_t alignment, graft_error *error, size_t *out_bytes) {
+  size_t extra = alignment > GRAFT_DEVICE_ALIGNMENT ? alignment - GRAFT_DEVICE_ALIGNMENT : 0;
+  if (graft_checked_add(bytes > 0 ? bytes : 1, extra, out_bytes)) return GRAFT_OK;
+  return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "%zu bytes are more than any device has", bytes);
+}
+
 graft_status graft_memory_block_allocate(const graft_device *device, size_t bytes, size_t alignment, graft_error *error,
                                          graft_memory_block *out_block) {
-  size_t extra = alignment > GRAFT_DEVICE_ALIGNMENT ? alignment - GRAFT_DEVICE_ALIGNMENT : 0;
   graft_memory_block block = {0};
-  if (!graft_checked_add(bytes > 0 ? bytes : 1, extra, &block.allocation_bytes)) {
-    return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "%zu bytes are more than any device has", bytes);
-  }
+  GRAFT_TRY(graft_memory_block_size(bytes, alignment, error, &block.allocation_bytes));
   GRAFT_TRY(graft_device_backend(device)->allocate(graft_device_state(device), block.allocation_bytes, error,
                                                    &block.allocation));
   uintptr_t address = (uintptr_t)block.allocation;
@@ -40,7 +43,7 @@ static uint32_t bucket_of(const graft_constant_key *key) {
   return (uint32_t)(h >> 32) % N_BUCKETS;
 }
 
-static bool is_same(const graft_constant_key *a, const graft_constant_key *b) {
+bool graft_constant_key_equal(const graft_constant_key *a, const graft_constant_key *b) {
   return a->source == b->source && a->pack == b->pack && a->bytes == b->bytes && a->alignment == b->alignment &&
          strcmp(a->layout, b->layout) == 0 && graft_tensor_desc_same_layout(&a->desc, &b->desc);
 }
@@ -65,7 +68,7 @@ graft_status graft_constant_cache_acquire(graft_device *device, const graft_cons
   if (cache == NULL) cache = calloc(1, sizeof *cache);
   if (cache == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory to remember packed constants");
   graft_constant_entry *entry = cache->buckets[bucket_of(key)];
-  while (entry != NULL && !is_same(&entry->key, key)) entry = entry->next;
+  while (entry != NULL && !graft_constant_key_equal(&entry->key, key)) entry = entry->next;
   if (entry == NULL) {
     graft_status status = add_entry(cache, key, error, &entry);
     if (status != GRAFT_OK) {

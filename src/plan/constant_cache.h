@@ -11,6 +11,9 @@ typedef struct graft_memory_block {
   void *address;  // the aligned part
 } graft_memory_block;
 
+// What is asked of the device for |bytes|. Errors: GRAFT_E_NO_MEMORY (the size overflows).
+GRAFT_NODISCARD graft_status graft_memory_block_size(size_t bytes, size_t alignment, graft_error *error,
+                                                     size_t *out_bytes);
 // Errors: GRAFT_E_NO_MEMORY and what the backend reports.
 GRAFT_NODISCARD graft_status graft_memory_block_allocate(const graft_device *device, size_t bytes, size_t alignment,
                                                          graft_error *error, graft_memory_block *out_block);
@@ -27,6 +30,8 @@ typedef struct graft_constant_key {
   char layout[40];
   size_t bytes, alignment;
 } graft_constant_key;
+
+bool graft_constant_key_equal(const graft_constant_key *a, const graft_constant_key *b);
 
 typedef struct graft_constant_entry {
   graft_constant_key key;

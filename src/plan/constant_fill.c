@@ -175,6 +175,7 @@ static graft_status fill_device(graft_plan *plan, uint32_t device, size_t n_jobs
 }
 
 graft_status graft_plan_fill_constants(graft_plan *plan) {
+  if (plan->memory_budget > 0) return GRAFT_OK;  // brought while it runs
   size_t n = plan->n_constants;
   for (uint32_t s = 0; s < plan->steps.n; ++s) n += graft_plan_step_at(plan, s)->prepared.n_packed;
   for (uint32_t d = 0; d < plan->n_devices; ++d) GRAFT_TRY(fill_device(plan, d, n));

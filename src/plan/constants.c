@@ -26,9 +26,12 @@ static int32_t find_packed(const graft_planned_step *step, uint32_t input) {
 static graft_status acquire(graft_plan *plan, uint32_t device, const graft_constant_key *key,
                             graft_constant_entry **out_entry) {
   graft_plan_device *where = &plan->devices[device];
+  size_t allocated;
+  GRAFT_TRY(graft_memory_block_size(key->bytes, key->alignment, plan->error, &allocated));
   GRAFT_TRY(graft_constant_cache_acquire(where->device, key, plan->error, out_entry));
   graft_constant_entry *entry = *out_entry;
   if (entry->last_user != plan && key->pack != NULL) where->report.packed_bytes += key->bytes;
+  if (entry->last_user != plan) where->report.allocated_bytes += allocated;
   entry->last_user = plan;
   return GRAFT_OK;
 }
@@ -43,6 +46,11 @@ static graft_status add_packed(graft_plan *plan, graft_planned_step *step, uint3
                             .bytes = packed->bytes,
                             .alignment = packed->alignment};
   memcpy(key.layout, packed->layout, sizeof key.layout);
+  if (plan->memory_budget > 0) {
+    const graft_plan_resident wanted = {
+        .entry.key = key, .step = step, .tensor = tensor, .input = packed->input, .device = step->node->device};
+    return graft_plan_acquire_resident(plan, &wanted, &step->packed[index]);
+  }
   return acquire(plan, step->node->device, &key, &step->packed[index]);
 }
 
@@ -54,12 +62,16 @@ static bool needs_copy(const graft_plan *plan, const graft_plan_constant *consta
 
 static graft_status add_copy(graft_plan *plan, graft_plan_constant *constant) {
   if (!constant->is_read) return GRAFT_OK;
-  plan->devices[constant->device].report.constant_bytes += constant->bytes;
+  if (plan->memory_budget == 0) plan->devices[constant->device].report.constant_bytes += constant->bytes;
   if (!needs_copy(plan, constant)) return GRAFT_OK;
   const graft_constant_key key = {.source = constant->tensor->constant.data,
                                   .desc = constant->tensor->desc,
                                   .bytes = constant->bytes,
                                   .alignment = GRAFT_DEVICE_ALIGNMENT};
+  if (plan->memory_budget > 0) {
+    const graft_plan_resident wanted = {.entry.key = key, .tensor = constant->tensor, .device = constant->device};
+    return graft_plan_acquire_resident(plan, &wanted, &constant->copy);
+  }
   return acquire(plan, constant->device, &key, &constant->copy);
 }
 
@@ -92,4 +104,40 @@ graft_status graft_plan_find_constants(graft_plan *plan) {
   }
   for (uint32_t i = 0; i < plan->n_constants; ++i) GRAFT_TRY(add_copy(plan, &plan->constants[i]));
   return GRAFT_OK;
+}
+
+graft_plan_constant *graft_plan_constant_use(const graft_plan *plan, const graft_planned_step *step, uint32_t input,
+                                             graft_constant_entry **out_entry) {
+  const graft_tensor *tensor = step->node->inputs[input];
+  int32_t constant = tensor != NULL ? plan->values[graft_plan_root(tensor)->id].constant : GRAFT_PLAN_NONE;
+  if (constant == GRAFT_PLAN_NONE) return NULL;
+  int32_t packed = find_packed(step, input);
+  *out_entry = packed != GRAFT_PLAN_NONE ? step->packed[packed] : plan->constants[constant].copy;
+  return &plan->constants[constant];
+}
+
+static bool is_read_before(const graft_plan *plan, const graft_plan_segment *segment, uint32_t step, uint32_t input,
+                           const graft_plan_constant *constant) {
+  for (uint32_t s = segment->first; s <= step; ++s) {
+    const graft_planned_step *earlier = graft_plan_step_at(plan, s);
+    for (uint32_t i = 0; i < earlier->node->n_inputs && (s < step || i < input); ++i) {
+      graft_constant_entry *entry = NULL;
+      if (graft_plan_constant_use(plan, earlier, i, &entry) == constant && entry == NULL) return true;
+    }
+  }
+  return false;
+}
+
+size_t graft_plan_segment_constants(const graft_plan *plan, const graft_plan_segment *segment) {
+  size_t bytes = 0;
+  for (uint32_t s = segment->first; s < segment->end; ++s) {
+    const graft_planned_step *step = graft_plan_step_at(plan, s);
+    for (uint32_t i = 0; i < step->node->n_inputs; ++i) {
+      graft_constant_entry *entry = NULL;
+      const graft_plan_constant *constant = graft_plan_constant_use(plan, step, i, &entry);
+      if (constant == NULL || entry != NULL || is_read_before(plan, segment, s, i, constant)) continue;
+      bytes += constant->bytes;
+    }
+  }
+  return bytes;
 }

@@ -25,6 +25,8 @@ static void count_reads(const graft_node *node, uint32_t by) {
     graft_tensor *input = node->inputs[i];
     if (input != NULL) (input->view_of != NULL ? input->view_of : input)->n_uses += by;
   }
+  // Whoever writes over a value uses it: it cannot go away.
+  if (node->outputs[0]->view_of != NULL) node->outputs[0]->view_of->n_uses += by;
 }
 
 static bool begin_pass(graft_fuse_pass *pass) {

@@ -42,6 +42,7 @@ static bool check_step(const group *g, const graft_node *node, graft_reason *why
   const graft_planned_step *step = step_of(g, node), *last = step_of(g, g->result->node);
   if (step == NULL || last == NULL) return graft_refuse(why, "%.60s is no step of its own", node->label);
   if (!is_pure(node->op)) return graft_refuse(why, "%.60s is not pure", node->label);
+  if (graft_plan_writes_over(step)) return graft_refuse(why, "%.60s writes over existing storage", node->label);
   if (step->info.device != last->info.device) return graft_refuse(why, "%.60s runs on another device", node->label);
   const char *forced = g->pass->plan->force_kernel;
   if (forced != NULL && step->kernel != NULL && strcmp(step->kernel->name, forced) == 0) {
@@ -84,12 +85,31 @@ static bool check_values(const group *g, const graft_node *node, graft_reason *w
   return true;
 }
 
+// The group will read |value| where its last step is: nobody may write over it between the first step and that.
+static bool check_stays(const group *g, const graft_tensor *value, graft_reason *why) {
+  const graft_plan *plan = g->pass->plan;
+  const int32_t last = g->pass->step_of[g->result->id];
+  int32_t first = last;
+  for (uint32_t i = 0; i < g->pattern->graph->n_nodes; ++i) {
+    const int32_t step = g->pass->step_of[g->match->nodes[i]->outputs[0]->id];
+    if (step != GRAFT_PLAN_NONE && step < first) first = step;
+  }
+  for (int32_t s = first; s < last; ++s) {
+    const graft_planned_step *step = plan->steps.items[s];
+    if (step == NULL || !graft_plan_writes_over(step)) continue;
+    if (graft_plan_root(step->node->outputs[0]) != graft_plan_root(value)) continue;
+    return graft_refuse(why, "%.50s writes over the input %.50s meanwhile", step->node->label, value->name);
+  }
+  return true;
+}
+
 static bool check_inputs(const group *g, graft_reason *why) {
   for (uint32_t i = 0; i < g->pattern->n_inputs; ++i) {
     const graft_tensor *input = g->pattern->inputs[i];
     if (input == NULL || g->match->values[input->id] == NULL) continue;
     const graft_tensor *value = g->match->values[input->id];
     if (is_own(g, value)) return graft_refuse(why, "the group computes its own input %.60s", value->name);
+    if (!check_stays(g, value, why)) return false;
   }
   return true;
 }

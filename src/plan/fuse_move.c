@@ -41,6 +41,9 @@ static bool may_cross(const graft_plan *plan, uint32_t first, uint32_t n, uint32
   for (uint32_t i = first; i < first + n; ++i) {
     const graft_node *moved = graft_plan_step_at(plan, i)->node;
     if (reads(node, moved)) return graft_refuse(why, "%.50s reads what %.50s makes", node->label, moved->label);
+    if (graft_plan_steps_conflict(graft_plan_step_at(plan, i), graft_plan_step_at(plan, crossed))) {
+      return graft_refuse(why, "%.50s and %.50s write over what the other uses", node->label, moved->label);
+    }
   }
   return true;
 }

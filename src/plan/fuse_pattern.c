@@ -103,6 +103,7 @@ void graft_pattern_release(graft_pattern *pattern) {
 
 graft_tensor *graft_fuse_resolve(graft_tensor *tensor) {
   while (tensor->view_of != NULL && tensor->node != NULL && !(tensor->node->op->traits & GRAFT_OP_VIEW) &&
+         tensor->node->into == NULL &&  // what was written over is another value than what was there
          tensor->view_offset == 0 && graft_tensor_desc_same_layout(&tensor->desc, &tensor->view_of->desc)) {
     tensor = tensor->view_of;
   }

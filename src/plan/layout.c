@@ -9,6 +9,7 @@
 typedef struct layout_pass {
   graft_plan *plan;
   uint32_t device;                  // whose arena is laid out
+  graft_plan_storage **sorted;      // by first use, which the tree relies on
   graft_plan_storage **neighbours;  // those placed that live with the one to be placed
   uint32_t n_neighbours;
   uint32_t *max_last;  // tree: the largest |last| of placed storages below, 0 for none; leaves begin at |n_leaves|
@@ -26,6 +27,12 @@ static int compare_sizes(const void *a, const void *b) {
   return x->index < y->index ? -1 : x->index > y->index;
 }
 
+static int compare_firsts(const void *a, const void *b) {
+  const graft_plan_storage *x = *(graft_plan_storage *const *)a, *y = *(graft_plan_storage *const *)b;
+  if (x->first != y->first) return x->first < y->first ? -1 : 1;
+  return x < y ? -1 : x > y;
+}
+
 static int compare_offsets(const void *a, const void *b) {
   const graft_plan_storage *x = *(graft_plan_storage *const *)a, *y = *(graft_plan_storage *const *)b;
   return x->offset < y->offset ? -1 : x->offset > y->offset;
@@ -33,11 +40,10 @@ static int compare_offsets(const void *a, const void *b) {
 
 // Collects placed storages below tree node |node|, whose leaves are [begin, end), that live during |storage|.
 static void collect(layout_pass *pass, const graft_plan_storage *storage, uint32_t node, uint32_t begin, uint32_t end) {
-  const graft_plan *plan = pass->plan;
   if (pass->max_last[node] == 0 || pass->max_last[node] < storage->first) return;
-  if (plan->storages[begin].first > storage->last) return;
+  if (pass->sorted[begin]->first > storage->last) return;
   if (end - begin == 1) {
-    pass->neighbours[pass->n_neighbours++] = &plan->storages[begin];
+    pass->neighbours[pass->n_neighbours++] = pass->sorted[begin];
     return;
   }
   uint32_t middle = begin + (end - begin) / 2;
@@ -46,7 +52,7 @@ static void collect(layout_pass *pass, const graft_plan_storage *storage, uint32
 }
 
 static void mark_placed(layout_pass *pass, uint32_t index) {
-  uint32_t last = pass->plan->storages[index].last;
+  uint32_t last = pass->sorted[index]->last;
   for (uint32_t node = pass->n_leaves + index; node > 0; node /= 2) {
     if (pass->max_last[node] < last) pass->max_last[node] = last;
   }
@@ -54,7 +60,7 @@ static void mark_placed(layout_pass *pass, uint32_t index) {
 
 static graft_status place(layout_pass *pass, uint32_t index) {
   graft_plan *plan = pass->plan;
-  graft_plan_storage *storage = &plan->storages[index];
+  graft_plan_storage *storage = pass->sorted[index];
   pass->n_neighbours = 0;
   collect(pass, storage, 1, 0, pass->n_leaves);
   qsort(pass->neighbours, pass->n_neighbours, sizeof(graft_plan_storage *), compare_offsets);
@@ -83,13 +89,17 @@ static graft_status place(layout_pass *pass, uint32_t index) {
 
 static graft_status place_all(layout_pass *pass, by_size *order) {
   graft_plan *plan = pass->plan;
-  if (order == NULL || pass->neighbours == NULL || pass->max_last == NULL) return graft_plan_no_memory(plan);
-  for (uint32_t i = 0; i < plan->n_storages; ++i) order[i] = (by_size){plan->storages[i].bytes, i};
+  if (order == NULL || pass->neighbours == NULL || pass->max_last == NULL || pass->sorted == NULL) {
+    return graft_plan_no_memory(plan);
+  }
+  for (uint32_t i = 0; i < plan->n_storages; ++i) pass->sorted[i] = &plan->storages[i];
+  qsort(pass->sorted, plan->n_storages, sizeof(graft_plan_storage *), compare_firsts);
+  for (uint32_t i = 0; i < plan->n_storages; ++i) order[i] = (by_size){pass->sorted[i]->bytes, i};
   qsort(order, plan->n_storages, sizeof *order, compare_sizes);
   for (pass->device = 0; pass->device < plan->n_devices; ++pass->device) {
     memset(pass->max_last, 0, 2 * (size_t)pass->n_leaves * sizeof *pass->max_last);
     for (uint32_t i = 0; i < plan->n_storages && order[i].bytes > 0; ++i) {
-      if (plan->storages[order[i].index].device == pass->device) GRAFT_TRY(place(pass, order[i].index));
+      if (pass->sorted[order[i].index]->device == pass->device) GRAFT_TRY(place(pass, order[i].index));
     }
   }
   return GRAFT_OK;
@@ -110,15 +120,18 @@ static graft_status lay_out_naively(graft_plan *plan) {
 
 graft_status graft_plan_lay_out(graft_plan *plan) {
   plan->is_laid_out = true;
+  for (uint32_t d = 0; d < plan->n_devices; ++d) plan->devices[d].report.arena_bytes = 0;
   if (plan->flags & GRAFT_PLAN_NO_REUSE) return lay_out_naively(plan);
   layout_pass pass = {.plan = plan, .n_leaves = 1};
   while (pass.n_leaves < plan->n_storages) pass.n_leaves *= 2;
   by_size *order = calloc((size_t)plan->n_storages + 1, sizeof *order);
   pass.neighbours = calloc((size_t)plan->n_storages + 1, sizeof(graft_plan_storage *));
+  pass.sorted = calloc((size_t)plan->n_storages + 1, sizeof(graft_plan_storage *));
   pass.max_last = calloc(2 * (size_t)pass.n_leaves, sizeof *pass.max_last);
   graft_status status = place_all(&pass, order);
   free(order);
   free(pass.neighbours);
+  free(pass.sorted);
   free(pass.max_last);
   return status;
 }

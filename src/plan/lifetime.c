@@ -34,7 +34,6 @@ static graft_status count_naive(graft_plan *plan, uint32_t device, size_t bytes)
   return GRAFT_FAIL(plan->error, GRAFT_E_NO_MEMORY, "the graph's values together are larger than any memory");
 }
 
-// Storages are made in order of |first|, which the layout relies on.
 static graft_status add_storage(graft_plan *plan, storage_need need, int32_t *out_index) {
   graft_plan_storage *storage = &plan->storages[plan->n_storages];
   *storage = (graft_plan_storage){
@@ -104,7 +103,12 @@ static graft_status add_step(graft_plan *plan, uint32_t index) {
 
 graft_status graft_plan_find_lifetimes(graft_plan *plan) {
   size_t n_storages = plan->n_inputs;
-  for (uint32_t s = 0; s < plan->steps.n; ++s) n_storages += (size_t)graft_plan_step_at(plan, s)->node->n_outputs + 1;
+  for (uint32_t s = 0; s < plan->steps.n; ++s) {
+    const graft_planned_step *step = graft_plan_step_at(plan, s);
+    n_storages += (size_t)step->node->n_outputs + 1;
+    // With a memory budget constants lie in the arena, too.
+    if (plan->memory_budget > 0) n_storages += (size_t)step->prepared.n_packed + step->node->n_inputs;
+  }
   plan->storages = graft_arena_alloc_array(&plan->arena, n_storages, sizeof *plan->storages);
   plan->values = graft_arena_alloc_array(&plan->arena, plan->tensors.n, sizeof *plan->values);
   if (plan->storages == NULL || plan->values == NULL) return graft_plan_no_memory(plan);
@@ -115,4 +119,14 @@ graft_status graft_plan_find_lifetimes(graft_plan *plan) {
   GRAFT_TRY(add_inputs(plan));
   for (uint32_t s = 0; s < plan->steps.n; ++s) GRAFT_TRY(add_step(plan, s));
   return GRAFT_OK;
+}
+
+graft_status graft_plan_add_storage(graft_plan *plan, const graft_plan_storage *storage, int32_t *out_index) {
+  return add_storage(plan,
+                     (storage_need){.bytes = storage->bytes,
+                                    .alignment = storage->alignment,
+                                    .first = storage->first,
+                                    .last = storage->last,
+                                    .device = storage->device},
+                     out_index);
 }

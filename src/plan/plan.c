@@ -101,6 +101,7 @@ static graft_status begin_plan(const graft_graph *graph, const graft_plan_option
   plan->error = graft_context_error_slot(plan->context);
   GRAFT_TRY(take_devices(plan, options));
   plan->flags = options->flags;
+  plan->memory_budget = options->memory_budget;
   plan->force_kernel = options->force_kernel;
   plan->fusion = options->fusion != NULL ? options->fusion : plan->context->fusion;
   const char *tuning = options->tuning != NULL ? options->tuning : plan->context->tuning;
@@ -115,6 +116,7 @@ static graft_status finish_report(graft_plan *plan) {
   graft_memory_report *all = &plan->report;
   for (uint32_t d = 0; d < plan->n_devices; ++d) {
     graft_memory_report *report = &plan->devices[d].report;
+    GRAFT_TRY(graft_plan_measure_arena(plan, d));
     report->peak_bytes = report->arena_bytes + report->constant_bytes + report->packed_bytes;
     all->arena_bytes += report->arena_bytes;
     all->naive_bytes += report->naive_bytes;
@@ -122,6 +124,7 @@ static graft_status finish_report(graft_plan *plan) {
     all->constant_bytes += report->constant_bytes;
     all->packed_bytes += report->packed_bytes;
     all->peak_bytes += report->peak_bytes;
+    all->allocated_bytes += report->allocated_bytes;
   }
   return GRAFT_OK;
 }
@@ -143,11 +146,11 @@ static graft_status run_passes(graft_plan *plan) {
       graft_plan_insert_copies,
       graft_plan_elide_copies,
       graft_plan_fuse,
-      graft_plan_cut,
       graft_plan_prepare,
       graft_plan_find_lifetimes,
       graft_plan_find_constants,
       graft_plan_lay_out,
+      graft_plan_cut,
   };
   for (size_t i = 0; i < sizeof passes / sizeof passes[0]; ++i) {
     GRAFT_TRY(passes[i](plan));
@@ -185,13 +188,21 @@ graft_status graft_plan_create(const graft_graph *graph, const graft_plan_option
 }
 
 static void release_constant(graft_plan *plan, uint32_t device, graft_constant_entry *entry) {
-  if (entry == NULL) return;
+  if (entry == NULL || plan->memory_budget > 0) return;
   if (entry->last_user == plan) entry->last_user = NULL;
   graft_constant_cache_release(plan->devices[device].device, entry);
 }
 
 void graft_plan_destroy(graft_plan *plan) {
   if (plan == NULL) return;
+  // SC8: what was begun on a device may still look at memory of the plan.
+  for (uint32_t d = 0; d < plan->n_devices; ++d) {
+    const graft_plan_device *device = &plan->devices[d];
+    graft_error ignored;
+    if (plan->is_recorded && device->backend->synchronize != NULL) {
+      (void)device->backend->synchronize(graft_device_state(device->device), &ignored);
+    }
+  }
   for (uint32_t d = 0; d < plan->n_devices; ++d) {
     if (plan->devices[d].recording != NULL) plan->devices[d].backend->record_destroy(plan->devices[d].recording);
   }
@@ -207,6 +218,7 @@ void graft_plan_destroy(graft_plan *plan) {
     graft_memory_block_release(plan->devices[d].device, &plan->devices[d].memory);
   }
   free(plan->staging);
+  free(plan->residents.items);
   graft_tuner_close(plan->tuner);
   free(plan->tensors.items);
   free(plan->nodes.items);

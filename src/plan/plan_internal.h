@@ -28,6 +28,7 @@ typedef struct graft_plan_constant {
   uint32_t device;
   bool is_read;                // by a kernel that takes it as it is
   bool is_output;              // of the graph: read from the host
+  uint32_t last_segment;       // with a memory budget: the last one that reads the source where it lies
   graft_constant_entry *copy;  // where kernels cannot read the source: other memory, or a misaligned address
   _Atomic uint32_t n_pending;  // copies that still need the source
 } graft_plan_constant;
@@ -53,6 +54,19 @@ typedef struct graft_planned_step {
   uint32_t n_fused;                // steps that it stands for; 0: itself
 } graft_planned_step;
 
+// With a memory budget: a constant that is brought to its device, packed or as it is, when a segment begins that needs
+// it, and lies in the arena until the last such segment is over.
+typedef struct graft_plan_resident {
+  graft_constant_entry entry;      // of the plan's own; nobody shares it
+  const graft_planned_step *step;  // whose kernel packs; NULL: a plain copy
+  const graft_tensor *tensor;      // what is packed or copied
+  uint32_t input, device;
+  uint32_t index;        // among the plan's residents, as they were made
+  uint32_t first, last;  // segments
+  int32_t storage;       // or GRAFT_PLAN_NONE
+  graft_status status;   // of bringing it, in the current run
+} graft_plan_resident;
+
 // One of the devices that a plan may use, and what it has there.
 typedef struct graft_plan_device {
   graft_device *device;
@@ -68,8 +82,9 @@ typedef struct graft_plan_device {
 typedef struct graft_plan_segment {
   uint32_t device;
   bool is_transfer;
-  uint32_t first, end;   // steps of the plan
-  uint32_t first_local;  // the number of |first| in the device's recording
+  uint32_t first, end;                    // steps of the plan
+  uint32_t first_local;                   // the number of |first| in the device's recording
+  uint32_t first_resident, end_resident;  // that are brought before it runs
 } graft_plan_segment;
 
 typedef struct graft_plan_list {
@@ -90,6 +105,7 @@ struct graft_plan {
   graft_plan_device *devices;        // in order of priority
   uint32_t n_devices;
   uint32_t flags;
+  size_t memory_budget;  // 0: none
   const char *force_kernel;
   const char *fusion;         // which rules are off, as in graft_plan_options
   struct graft_tuner *tuner;  // while kernels are chosen; NULL: by their order alone
@@ -117,6 +133,7 @@ struct graft_plan {
   bool is_laid_out;
   graft_plan_segment *segments;
   uint32_t n_segments;
+  graft_plan_list residents;   // of graft_plan_resident; by first segment once the plan is cut
   graft_memory_report report;  // of all devices together
   void *staging;               // host memory through which transfers go; NULL: none needs it
   size_t staging_bytes;
@@ -198,8 +215,25 @@ graft_status graft_plan_adopt_tensors(graft_plan *plan, uint32_t first);
 graft_status graft_plan_insert_copies(graft_plan *plan);
 // … and without those that give what is there already.
 graft_status graft_plan_elide_copies(graft_plan *plan);
-// segment.c: cuts the steps into segments.
+// segment.c: cuts the steps into segments. A new one also begins where a step's constants go beyond limits[device]
+// (NULL: no limits).
+graft_status graft_plan_cut_steps(graft_plan *plan, const size_t *limits);
+// budget.c: the same, and with a memory budget so that every segment stays within it, which may lay the arena out anew.
 graft_status graft_plan_cut(graft_plan *plan);
+// budget.c: the plan's own entry for what |wanted| describes, made where there is none.
+graft_status graft_plan_acquire_resident(graft_plan *plan, const graft_plan_resident *wanted,
+                                         graft_constant_entry **out_entry);
+// constants.c: bytes of constants that |segment| reads where they lie.
+size_t graft_plan_segment_constants(const graft_plan *plan, const graft_plan_segment *segment);
+// constants.c: the constant that input |input| of |step| reads, or NULL; *out_entry is its packed form or copy, or NULL
+// where it is read where it lies.
+graft_plan_constant *graft_plan_constant_use(const graft_plan *plan, const graft_planned_step *step, uint32_t input,
+                                             graft_constant_entry **out_entry);
+// lifetime.c: one more storage; order does not matter. Errors: GRAFT_E_NO_MEMORY.
+graft_status graft_plan_add_storage(graft_plan *plan, const graft_plan_storage *storage, int32_t *out_index);
+// run/plan_fill.c: brings what |segment| needs, and gives back what nobody needs any more behind it. No allocation.
+graft_status graft_plan_bring(graft_plan *plan, const graft_plan_segment *segment, graft_error *error);
+void graft_plan_give_back(const graft_plan *plan, uint32_t segment);
 // expand.c: nodes become steps with a kernel each; a node that only a reference could run is replaced by its
 // decomposition. Views disappear into the values that they view.
 graft_status graft_plan_expand(graft_plan *plan);
@@ -231,6 +265,8 @@ graft_status graft_plan_lay_out(graft_plan *plan);
 graft_status graft_plan_verify(const graft_plan *plan);
 // constant_fill.c: makes the copies and packed forms that no other plan has made yet.
 graft_status graft_plan_fill_constants(graft_plan *plan);
+// record.c: counts what the arena of device |index| asks of it.
+graft_status graft_plan_measure_arena(graft_plan *plan, uint32_t index);
 // record.c: memory, addresses, and the encode calls.
 graft_status graft_plan_record(graft_plan *plan);
 // record.c: address of |tensor| on the device; of a constant that no kernel reads as it is: on the host.

@@ -45,16 +45,29 @@ static graft_status encode_step(graft_plan *plan, const graft_planned_step *step
   return status;
 }
 
-static graft_status allocate_memory(graft_plan *plan, uint32_t index) {
-  graft_plan_device *device = &plan->devices[index];
-  if (device->n_steps == 0 && device->report.arena_bytes == 0) return GRAFT_OK;
+static size_t arena_alignment(const graft_plan *plan, uint32_t device) {
   size_t alignment = GRAFT_DEVICE_ALIGNMENT;
   for (uint32_t i = 0; i < plan->n_storages; ++i) {
     const graft_plan_storage *storage = &plan->storages[i];
-    if (storage->device == index && storage->alignment > alignment) alignment = storage->alignment;
+    if (storage->device == device && storage->alignment > alignment) alignment = storage->alignment;
   }
-  return graft_memory_block_allocate(device->device, device->report.arena_bytes, alignment, plan->error,
-                                     &device->memory);
+  return alignment;
+}
+
+graft_status graft_plan_measure_arena(graft_plan *plan, uint32_t index) {
+  graft_plan_device *device = &plan->devices[index];
+  if (device->n_steps == 0 && device->report.arena_bytes == 0) return GRAFT_OK;
+  size_t bytes;
+  GRAFT_TRY(graft_memory_block_size(device->report.arena_bytes, arena_alignment(plan, index), plan->error, &bytes));
+  device->report.allocated_bytes += bytes;
+  return GRAFT_OK;
+}
+
+static graft_status allocate_memory(graft_plan *plan, uint32_t index) {
+  graft_plan_device *device = &plan->devices[index];
+  if (device->n_steps == 0 && device->report.arena_bytes == 0) return GRAFT_OK;
+  return graft_memory_block_allocate(device->device, device->report.arena_bytes, arena_alignment(plan, index),
+                                     plan->error, &device->memory);
 }
 
 // Between devices bytes go through the host, a value at a time.
@@ -65,9 +78,23 @@ static graft_status allocate_staging(graft_plan *plan) {
     size_t bytes = graft_plan_transfer_staging(plan, step);
     if (bytes > plan->staging_bytes) plan->staging_bytes = bytes;
   }
+  for (uint32_t i = 0; i < plan->residents.n; ++i) {
+    const graft_plan_resident *resident = plan->residents.items[i];
+    size_t bytes = graft_tensor_desc_bytes(&resident->tensor->desc) + resident->entry.key.bytes + 4096;
+    if (resident->step != NULL && bytes > plan->staging_bytes) plan->staging_bytes = bytes;
+  }
   if (plan->staging_bytes == 0) return GRAFT_OK;
-  plan->staging = malloc(plan->staging_bytes);
+  if (plan->staging_bytes > SIZE_MAX - 4096) return graft_plan_no_memory(plan);
+  plan->staging = aligned_alloc(4096, (plan->staging_bytes + 4095) / 4096 * 4096);
   return plan->staging != NULL ? GRAFT_OK : graft_plan_no_memory(plan);
+}
+
+static void place_residents(graft_plan *plan) {
+  for (uint32_t i = 0; i < plan->residents.n; ++i) {
+    graft_plan_resident *resident = plan->residents.items[i];
+    char *base = plan->devices[resident->device].memory.address;
+    resident->entry.memory.address = base + plan->storages[resident->storage].offset;
+  }
 }
 
 graft_status graft_plan_record(graft_plan *plan) {
@@ -78,6 +105,7 @@ graft_status graft_plan_record(graft_plan *plan) {
     void *state = graft_device_state(device->device);
     GRAFT_TRY(device->backend->record_begin(state, device->n_steps, plan->error, &device->recording));
   }
+  place_residents(plan);
   for (uint32_t g = 0; g < plan->n_segments; ++g) {
     const graft_plan_segment *segment = &plan->segments[g];
     for (uint32_t s = segment->first; s < segment->end && !segment->is_transfer; ++s) {

@@ -43,11 +43,8 @@ graft_planned_step *graft_plan_make_transfer(graft_plan *plan, graft_tensor *sou
   if (node == NULL) return NULL;
   const graft_tensor *root = graft_plan_root(target);
   node->device = root->device;
-  if (root == target) {
-    target->node = node;
-  } else {
-    node->into = target->view_of;
-  }
+  target->node = node;
+  if (root != target) node->into = target->view_of;
   graft_planned_step *step = graft_plan_make_step(plan, node);
   if (step == NULL) return NULL;
   step->kernel = &transfer_kernel;

@@ -105,11 +105,29 @@ static graft_status enter_value(verify_pass *pass, const graft_tensor *tensor, u
   return enter(pass, &o);
 }
 
+// Constants that are brought lie in the arena while their segments run.
+static graft_status enter_residents(verify_pass *pass, uint32_t step) {
+  const graft_plan *plan = pass->plan;
+  for (uint32_t i = 0; i < plan->residents.n; ++i) {
+    const graft_plan_resident *resident = plan->residents.items[i];
+    if (resident->storage == GRAFT_PLAN_NONE || plan->segments[resident->first].first != step) continue;
+    size_t begin = plan->storages[resident->storage].offset;
+    GRAFT_TRY(enter(pass, &(occupant){.step = step,
+                                      .first = step + 1,
+                                      .last = plan->segments[resident->last].end,
+                                      .device = resident->device,
+                                      .begin = begin,
+                                      .end = begin + resident->entry.key.bytes}));
+  }
+  return GRAFT_OK;
+}
+
 static graft_status enter_all(verify_pass *pass) {
   const graft_plan *plan = pass->plan;
   for (uint32_t i = 0; i < plan->n_inputs; ++i) GRAFT_TRY(enter_value(pass, plan->inputs[i], 0, 0));
   for (uint32_t s = 0; s < plan->steps.n; ++s) {
     const graft_planned_step *step = graft_plan_step_at(plan, s);
+    GRAFT_TRY(enter_residents(pass, s));
     for (uint32_t i = 0; i < step->node->n_outputs; ++i) {
       if (step->node->outputs[i]->view_of != NULL) continue;
       GRAFT_TRY(enter_value(pass, step->node->outputs[i], s, s + 1));
@@ -175,10 +193,11 @@ static graft_status check_devices(const graft_plan *plan) {
 }
 
 graft_status graft_plan_verify(const graft_plan *plan) {
-  verify_pass pass = {.plan = plan,
-                      .last = calloc((size_t)plan->tensors.n + 1, sizeof *pass.last),
-                      .is_ready = calloc((size_t)plan->tensors.n + 1, sizeof *pass.is_ready),
-                      .alive = calloc((size_t)plan->n_storages + plan->tensors.n + 1, sizeof *pass.alive)};
+  verify_pass pass = {
+      .plan = plan,
+      .last = calloc((size_t)plan->tensors.n + 1, sizeof *pass.last),
+      .is_ready = calloc((size_t)plan->tensors.n + 1, sizeof *pass.is_ready),
+      .alive = calloc((size_t)plan->n_storages + plan->tensors.n + plan->residents.n + 1, sizeof *pass.alive)};
   graft_status status;
   if (pass.last == NULL || pass.is_ready == NULL || pass.alive == NULL) {
     status = GRAFT_FAIL(plan->error, GRAFT_E_NO_MEMORY, "no memory to check the plan");

@@ -204,11 +204,14 @@ static graft_status run_transfers(const graft_plan *plan, const segment_run *run
   return GRAFT_OK;
 }
 
-static graft_status run_segments(const graft_plan *plan, const graft_run_control *control, uint32_t *out_step,
+static graft_status run_segments(graft_plan *plan, const graft_run_control *control, uint32_t *out_step,
                                  graft_error *error) {
   for (uint32_t g = 0; g < plan->n_segments; ++g) {
     const segment_run run = {&plan->segments[g], control};
+    *out_step = run.segment->first;
+    GRAFT_TRY(graft_plan_bring(plan, run.segment, error));
     GRAFT_TRY((run.segment->is_transfer ? run_transfers : run_on_device)(plan, &run, out_step, error));
+    graft_plan_give_back(plan, g);
   }
   return GRAFT_OK;
 }
