@@ -130,9 +130,7 @@ typedef struct graft_memory_report {
 // All devices together; the sum of their peaks is no less than what is used at any time. With a memory budget the arena
 // has the constants that are brought, and constant_bytes is the most that one segment reads where it lies.
 GRAFT_API void graft_plan_memory(const graft_plan *plan, graft_memory_report *out_report);
-// One of the plan's devices, as given in its options. Zeros out of range.
-GRAFT_API uint32_t graft_plan_n_devices(const graft_plan *plan);
-GRAFT_API graft_device *graft_plan_device_of(const graft_plan *plan, uint32_t index);
+// One of the plan's devices (graft_plan_used_device). Zeros out of range.
 GRAFT_API void graft_plan_device_memory(const graft_plan *plan, uint32_t index, graft_memory_report *out_report);
 
 // A stretch of steps that one device runs in one go, or transfers between devices.

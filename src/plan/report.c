@@ -8,14 +8,6 @@ void graft_plan_memory(const graft_plan *plan, graft_memory_report *out_report) 
   *out_report = plan->report;
 }
 
-uint32_t graft_plan_n_devices(const graft_plan *plan) {
-  return plan->n_devices;
-}
-
-graft_device *graft_plan_device_of(const graft_plan *plan, uint32_t index) {
-  return index < plan->n_devices ? plan->devices[index].device : NULL;
-}
-
 void graft_plan_device_memory(const graft_plan *plan, uint32_t index, graft_memory_report *out_report) {
   *out_report = index < plan->n_devices ? plan->devices[index].report : (graft_memory_report){0};
 }

@@ -5,15 +5,6 @@ uint32_t graft_plan_n_stages(const graft_plan *plan) {
   return plan->n_segments;
 }
 
-static size_t live_at(const graft_plan *plan, uint32_t device, uint32_t time) {
-  size_t bytes = 0;
-  for (uint32_t i = 0; i < plan->n_storages; ++i) {
-    const graft_plan_storage *storage = &plan->storages[i];
-    if (storage->device == device && storage->first <= time && time <= storage->last) bytes += storage->bytes;
-  }
-  return bytes;
-}
-
 // Constants that the stage reads where they lie, and those that stay on the device for all runs.
 static size_t constants_of(const graft_plan *plan, const graft_plan_segment *segment) {
   size_t bytes = graft_plan_segment_constants(plan, segment);
@@ -38,7 +29,7 @@ void graft_plan_stage(const graft_plan *plan, uint32_t index, graft_stage_info *
                                  .n_steps = segment->end - segment->first,
                                  .constant_bytes = constants_of(plan, segment)};
   for (uint32_t s = segment->first; s < segment->end; ++s) {
-    size_t live = live_at(plan, segment->device, s + 1);
+    size_t live = graft_plan_live_bytes(plan, segment->device, s);
     if (live > out_info->live_bytes) out_info->live_bytes = live;
     const graft_planned_step *step = graft_plan_step_at(plan, s);
     if (segment->is_transfer) out_info->moved_bytes += graft_tensor_desc_bytes(step->info.outputs[0]);

@@ -52,7 +52,7 @@ static void SC4_every_device_takes_what_its_report_says(void **state) {
     graft_plan_device_memory(measured, d, &before);
     graft_plan_device_memory(plan, d, &after);
     assert_memory_equal(&before, &after, sizeof before);
-    assert_ptr_equal(graft_plan_device_of(plan, d), devices[d]);
+    assert_ptr_equal(graft_plan_used_device(plan, d), devices[d]);
     assert_true(after.allocated_bytes > 0);
     assert_int_equal(after.allocated_bytes, allocated(devices[d]));
     sum += after.peak_bytes;
