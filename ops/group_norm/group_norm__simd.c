@@ -30,6 +30,7 @@ typedef struct arguments {
   per_channel weight, bias;
   double eps;
   bool has_silu;   // of graft.group_norm_silu.v1
+  bool streams;    // results past the caches
   moments *parts;  // of each unit; not used where a group is one chunk
 } arguments;
 
@@ -71,10 +72,17 @@ static inline __attribute__((always_inline)) vec transform(vec x, moments_scalin
 }
 
 static inline __attribute__((always_inline)) void normalise_run(const float *x, float *y, int64_t n, moments_scaling s,
-                                                                float bias, bool has_silu) {
+                                                                float bias, bool has_silu, bool streams) {
   const vec shift = vec_all(bias);
   int64_t i = 0;
-  for (; i + LANES <= n; i += LANES) vec_store(y + i, transform(vec_load(x + i), s, shift, has_silu));
+  for (; i + LANES <= n; i += LANES) {
+    const vec v = transform(vec_load(x + i), s, shift, has_silu);
+    if (streams) {
+      vec_stream(y + i, v);
+    } else {
+      vec_store(y + i, v);
+    }
+  }
   if (i < n) vec_store_n(y + i, transform(vec_load_n(x + i, n - i), s, shift, has_silu), n - i);
 }
 
@@ -89,10 +97,14 @@ static void normalise_chunk(const arguments *a, chunk c, moments_scaling scaling
     moments_scaling s = scaling;
     s.factor *= channel_value(&a->weight, channel, 1);
     const float bias = channel_value(&a->bias, channel, 0);
-    if (a->has_silu) {
-      normalise_run(a->x + base + begin, a->y + base + begin, end - begin, s, bias, true);
+    const float *x = a->x + base + begin;
+    float *y = a->y + base + begin;
+    if (a->streams && (uintptr_t)y % sizeof(vec) == 0) {
+      normalise_run(x, y, end - begin, s, bias, true, true);
+    } else if (a->has_silu) {
+      normalise_run(x, y, end - begin, s, bias, true, false);
     } else {
-      normalise_run(a->x + base + begin, a->y + base + begin, end - begin, s, bias, false);
+      normalise_run(x, y, end - begin, s, bias, false, false);
     }
     begin = end;
   }
@@ -108,6 +120,7 @@ static void run_normalise(const void *args, int64_t item, const graft_cpu_worker
                                       : moments_measure(a->x + c.group * l->group_size, l->group_size);
     normalise_chunk(a, c, moments_normalise(m, a->eps));
   }
+  if (a->streams) vec_stream_end();
 }
 
 static bool is_plain(const graft_tensor_desc *desc) {
@@ -160,14 +173,16 @@ static per_channel find_channels(const graft_encode_args *args, uint32_t input) 
 
 static graft_status encode_with(graft_encoder *encoder, const graft_encode_args *args, bool has_silu) {
   const graft_group_norm_attrs *attrs = args->node->attrs;
-  const arguments a = {.layout = plan_layout(args->node),
-                       .x = args->inputs[X],
-                       .y = args->outputs[0],
-                       .weight = find_channels(args, WEIGHT),
-                       .bias = find_channels(args, BIAS),
-                       .eps = attrs->eps,
-                       .has_silu = has_silu,
-                       .parts = args->workspace};
+  arguments a = {.layout = plan_layout(args->node),
+                 .x = args->inputs[X],
+                 .y = args->outputs[0],
+                 .weight = find_channels(args, WEIGHT),
+                 .bias = find_channels(args, BIAS),
+                 .eps = attrs->eps,
+                 .has_silu = has_silu,
+                 .parts = args->workspace};
+  const int64_t bytes = (int64_t)graft_tensor_desc_bytes(args->node->outputs[0]);
+  a.streams = has_silu && vec_should_stream(a.y, a.x, bytes, 0);
   graft_cpu_task task = {.run = run_measure, .args = &a, .args_bytes = sizeof a};
   task.n_items = (a.layout.n_units + a.layout.units_per_item - 1) / a.layout.units_per_item;
   if (a.layout.n_chunks > 1) GRAFT_TRY(graft_cpu_encode(encoder, &task, args->error));

@@ -21,6 +21,7 @@ typedef struct arguments {
   per_channel weight, bias;
   const char *scale, *shift;  // NULL: none
   double eps;
+  bool streams;  // results past the caches
 } arguments;
 
 typedef struct row {
@@ -28,40 +29,59 @@ typedef struct row {
   float *y;
 } row;
 
-static inline vec transform(vec x, moments_scaling s) {
-  return moments_distance(x, s) * vec_all(s.factor);
-}
-
-static inline vec load_channels(const per_channel *p, int64_t i, int64_t n) {
-  const char *address = p->data + i * p->step;
-  return n < LANES ? vec_load_typed_n(address, p->type, n) : vec_load_typed(address, p->type);
-}
-
-static inline vec apply_channels(const arguments *a, vec v, int64_t i, int64_t n) {
-  if (a->weight.data) v *= load_channels(&a->weight, i, n);
-  if (a->bias.data) v += load_channels(&a->bias, i, n);
-  return v;
-}
-
 static inline vec load_floats(const float *p, int64_t n) {
   return n < LANES ? vec_load_n(p, n) : vec_load(p);
 }
 
-// The |n| ≤ LANES elements from |i| on. |is_modulated| is known where this is inlined.
-static inline __attribute__((always_inline)) vec finish(const arguments *a, row r, moments_scaling scaling, int64_t i,
-                                                        int64_t n, bool is_modulated) {
-  const vec v = apply_channels(a, transform(load_floats(r.x + i, n), scaling), i, n);
-  if (!is_modulated) return v;
-  const vec scale = load_floats(r.scale + i, n) + 1;
-  return r.shift ? vec_madd(v, scale, load_floats(r.shift + i, n)) : v * scale;
+// What makes a row of one that was read: copies, so that storing floats does not force them to be loaded again.
+typedef struct recipe {
+  moments_scaling scaling;
+  per_channel weight, bias;
+  const float *scale, *shift;
+} recipe;
+
+static inline __attribute__((always_inline)) vec load_channels(per_channel p, int64_t i, int64_t n) {
+  const char *address = p.data + i * p.step;
+  return n < LANES ? vec_load_typed_n(address, p.type, n) : vec_load_typed(address, p.type);
 }
 
-static inline __attribute__((always_inline)) void normalise(const arguments *a, row r, bool is_modulated) {
+// The |n| ≤ LANES elements |x| from |i| on.
+static inline __attribute__((always_inline)) vec finish(recipe r, vec x, int64_t i, int64_t n) {
+  vec v = moments_distance(x, r.scaling) * r.scaling.factor;
+  if (r.weight.data) v *= load_channels(r.weight, i, n);
+  if (r.bias.data) v += load_channels(r.bias, i, n);
+  if (r.scale) v *= load_floats(r.scale + i, n) + 1;
+  return r.shift ? v + load_floats(r.shift + i, n) : v;
+}
+
+static inline __attribute__((always_inline)) void make_row(recipe r, const float *x, float *y, int64_t n,
+                                                           bool streams) {
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES) {
+    const vec v = finish(r, vec_load(x + i), i, LANES);
+    if (streams) {
+      vec_stream(y + i, v);
+    } else {
+      vec_store(y + i, v);
+    }
+  }
+  if (i < n) vec_store_n(y + i, finish(r, vec_load_n(x + i, n - i), i, n - i), n - i);
+}
+
+// The usual recipes get loops of their own.
+static void normalise(const arguments *a, row r) {
   const int64_t n = a->loops.row_length;
   const moments_scaling scaling = moments_normalise(moments_measure(r.x, n), a->eps);
-  int64_t i = 0;
-  for (; i + LANES <= n; i += LANES) vec_store(r.y + i, finish(a, r, scaling, i, LANES, is_modulated));
-  if (i < n) vec_store_n(r.y + i, finish(a, r, scaling, i, n - i, is_modulated), n - i);
+  const bool is_weighted = a->weight.data || a->bias.data;
+  if (!is_weighted && !r.scale) {
+    make_row((recipe){.scaling = scaling}, r.x, r.y, n, false);
+  } else if (!is_weighted && a->streams) {
+    make_row((recipe){.scaling = scaling, .scale = r.scale, .shift = r.shift}, r.x, r.y, n, true);
+  } else if (!is_weighted) {
+    make_row((recipe){.scaling = scaling, .scale = r.scale, .shift = r.shift}, r.x, r.y, n, false);
+  } else {
+    make_row((recipe){scaling, a->weight, a->bias, r.scale, r.shift}, r.x, r.y, n, false);
+  }
 }
 
 static const float *floats_at(const char *base, int64_t offset) {
@@ -79,12 +99,9 @@ static void run(const void *args, int64_t item, const graft_cpu_worker *worker) 
                    .scale = floats_at(a->scale, offsets[SCALE_ROWS]),
                    .shift = floats_at(a->shift, offsets[SHIFT_ROWS]),
                    .y = (float *)(void *)(a->y + offsets[TO])};
-    if (a->scale) {
-      normalise(a, r, true);
-    } else {
-      normalise(a, r, false);
-    }
+    normalise(a, r);
   }
+  if (a->streams) vec_stream_end();
 }
 
 static bool is_plain(const graft_tensor_desc *desc) {
@@ -145,6 +162,8 @@ static graft_status encode_rows(graft_encoder *encoder, const graft_encode_args 
                  .shift = is_modulated ? args->inputs[SHIFT] : NULL,
                  .eps = attrs->eps};
   plan_walk(args->node, is_modulated, &a.loops);
+  const int64_t bytes = (int64_t)graft_tensor_desc_bytes(args->node->outputs[0]);
+  a.streams = is_modulated && vec_should_stream(a.y, a.x, bytes, a.loops.row_length * 4);
   const graft_cpu_task task = {.run = run, .args = &a, .args_bytes = sizeof a, .n_items = a.loops.n_items};
   return graft_cpu_encode(encoder, &task, args->error);
 }

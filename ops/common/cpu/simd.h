@@ -42,6 +42,32 @@ static inline void vec_store(float *p, vec v) {
   memcpy(p, &v, sizeof v);
 }
 
+// The same past the caches, for results so large that they would only push out what is still needed: nothing is read
+// before it is written. |p| is aligned to the vector. vec_stream_end comes before anyone else may look.
+static inline void vec_stream(float *p, vec v) {
+#if defined(__AVX512F__)
+  _mm512_stream_ps(p, (__m512)v);
+#elif defined(__AVX2__)
+  _mm256_stream_ps(p, (__m256)v);
+#elif defined(__SSE2__)
+  _mm_stream_ps(p, (__m128)v);
+#else
+  vec_store(p, v);
+#endif
+}
+
+static inline void vec_stream_end(void) {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
+}
+
+// Whether a result of |bytes| in rows |row_bytes| apart should go there past the caches.
+static inline bool vec_should_stream(const void *result, const void *source, int64_t bytes, int64_t row_bytes) {
+  const int64_t larger_than_caches = 24 << 20;
+  return bytes >= larger_than_caches && result != source && ((uintptr_t)result | (uintptr_t)row_bytes) % 64 == 0;
+}
+
 static inline float vec_load_one(const float *p) {
   float value;
   memcpy(&value, p, sizeof value);

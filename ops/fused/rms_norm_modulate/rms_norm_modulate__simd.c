@@ -14,6 +14,7 @@ typedef struct arguments {
   char *y;
   graft_dtype_code weight_type;
   double eps;
+  bool streams;
 } arguments;
 
 typedef struct row {
@@ -22,18 +23,32 @@ typedef struct row {
   float factor;
 } row;
 
-static inline __attribute__((always_inline)) void scale_row(const arguments *a, row r, graft_dtype_code type) {
-  const int64_t n = a->loops.row_length, step = type == GRAFT_DTYPE_F32 ? 4 : 2;
+static inline __attribute__((always_inline)) void scale_row_as(row r, const char *weight, graft_dtype_code type,
+                                                               int64_t n, bool streams) {
+  const int64_t step = type == GRAFT_DTYPE_F32 ? 4 : 2;
   int64_t i = 0;
   for (; i + LANES <= n; i += LANES) {
     vec v = vec_load(r.x + i) * r.factor;
-    if (a->weight) v *= vec_load_typed(a->weight + i * step, type);
-    vec_store(r.y + i, v * (vec_load(r.scale + i) + 1));
+    if (weight) v *= vec_load_typed(weight + i * step, type);
+    v *= vec_load(r.scale + i) + 1;
+    if (streams) {
+      vec_stream(r.y + i, v);
+    } else {
+      vec_store(r.y + i, v);
+    }
   }
   if (i == n) return;
   vec v = vec_load_n(r.x + i, n - i) * r.factor;
-  if (a->weight) v *= vec_load_typed_n(a->weight + i * step, type, n - i);
+  if (weight) v *= vec_load_typed_n(weight + i * step, type, n - i);
   vec_store_n(r.y + i, v * (vec_load_n(r.scale + i, n - i) + 1), n - i);
+}
+
+static inline __attribute__((always_inline)) void scale_row(const arguments *a, row r, graft_dtype_code type) {
+  if (a->streams) {
+    scale_row_as(r, a->weight, type, a->loops.row_length, true);
+  } else {
+    scale_row_as(r, a->weight, type, a->loops.row_length, false);
+  }
 }
 
 static void run(const void *args, int64_t item, const graft_cpu_worker *worker) {
@@ -55,6 +70,7 @@ static void run(const void *args, int64_t item, const graft_cpu_worker *worker) 
       scale_row(a, r, GRAFT_DTYPE_F16);
     }
   }
+  if (a->streams) vec_stream_end();
 }
 
 static void plan_walk(const graft_node_info *node, graft_loops *loops) {
@@ -89,6 +105,8 @@ static graft_status encode(graft_encoder *encoder, const graft_encode_args *args
                  .weight_type = node->inputs[WEIGHT] ? node->inputs[WEIGHT]->dtype->code : GRAFT_DTYPE_F32,
                  .eps = attrs->eps};
   plan_walk(node, &a.loops);
+  const graft_tensor_desc *y = node->outputs[0];
+  a.streams = vec_should_stream(a.y, a.x, (int64_t)graft_tensor_desc_bytes(y), a.loops.row_length * 4);
   const graft_cpu_task task = {.run = run, .args = &a, .args_bytes = sizeof a, .n_items = a.loops.n_items};
   return graft_cpu_encode(encoder, &task, args->error);
 }

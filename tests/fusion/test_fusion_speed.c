@@ -1,0 +1,141 @@
+// What fusion is for: each rule's group against the operators apart, on the shapes of real models, runs in turn.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <cmocka.h>
+
+#include "fusion_pair.h"
+
+enum { N_RUNS = 21 };
+
+static const double WANTED = 1.3;          // times faster, where the data is larger than the caches
+static const double EPILOGUE_COST = 1.03;  // of the bare product's time
+static const double BEYOND_CACHES = 24e6;  // bytes read and written
+
+// Of one thread's work, so that other programs on this machine do not count.
+static double seconds(graft_plan *plan) {
+  struct timespec begin, end;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+  assert_int_equal(graft_plan_run(plan, NULL), GRAFT_OK);
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+  return (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+}
+
+static int compare(const void *left, const void *right) {
+  const double a = *(const double *)left, b = *(const double *)right;
+  return (a > b) - (a < b);
+}
+
+// Medians of runs that take turns, the first two of each left out.
+static void measure(graft_plan *const *plans, int n_plans, double *out_medians) {
+  double times[3][N_RUNS];
+  for (int run = -2; run < N_RUNS; ++run) {
+    for (int i = 0; i < n_plans; ++i) {
+      const double t = seconds(plans[i]);
+      if (run >= 0) times[i][run] = t;
+    }
+  }
+  for (int i = 0; i < n_plans; ++i) {
+    qsort(times[i], N_RUNS, sizeof times[i][0], compare);
+    out_medians[i] = times[i][N_RUNS / 2];
+  }
+}
+
+static double bytes_of(const graft_testing_example *e) {
+  double bytes = (double)graft_tensor_desc_bytes(&e->outputs[0]);
+  for (uint32_t i = 0; i < e->n_inputs; ++i) {
+    if (e->present >> i & 1) bytes += (double)graft_tensor_desc_bytes(&e->inputs[i]);
+  }
+  return bytes;
+}
+
+// The product without what follows it.
+static graft_plan *plan_bare(const fusion_pair *pair, graft_context *context, const char *op, graft_graph **out_graph) {
+  const graft_testing_example *e = pair->example;
+  graft_device *device = NULL;
+  graft_graph *graph = NULL;
+  graft_plan *plan = NULL;
+  assert_int_equal(graft_device_open(context, "cpu", &device), GRAFT_OK);
+  assert_int_equal(graft_graph_create(context, &graph), GRAFT_OK);
+  graft_tensor *inputs[3], *y = NULL;
+  for (uint32_t i = 0; i < 3; ++i) {
+    graft_constant constant = {.struct_size = sizeof constant, .data = e->values[i]};
+    if (e->present >> i & 1) constant.bytes = graft_tensor_desc_bytes(&e->inputs[i]);
+    const char *names[] = {"x", "w", "b"};
+    inputs[i] = !(e->present >> i & 1) ? graft_graph_none()
+                : i == 0               ? graft_graph_input(graph, "x", &e->inputs[0])
+                                       : graft_graph_constant(graph, names[i], &e->inputs[i], &constant);
+  }
+  const graft_op_def *def = graft_context_find_op(context, op);
+  graft_graph_apply(graph, op, def->attrs_bytes > 0 ? e->attrs : NULL, def->attrs_bytes, inputs, 3, &y);
+  graft_graph_output(graph, y, "y");
+  const graft_plan_options options = {.struct_size = sizeof options, .device = device};
+  assert_int_equal(graft_plan_create(graph, &options, &plan), GRAFT_OK);
+  assert_int_equal(graft_plan_write(plan, 0, e->values[0], graft_tensor_desc_bytes(&e->inputs[0])), GRAFT_OK);
+  *out_graph = graph;
+  return plan;
+}
+
+static bool check_case(graft_context *context, const graft_fusion_def *rule, const graft_op_case *sample,
+                       const char *product) {
+  fusion_pair pair;
+  fusion_pair_create(context, rule, sample, 1, 0, &pair);
+  graft_graph *graph = NULL;
+  graft_plan *bare = product != NULL ? plan_bare(&pair, context, product, &graph) : NULL;
+  graft_plan *const plans[] = {pair.fused, pair.plain, bare};
+  double t[3] = {0};
+  measure(plans, bare != NULL ? 3 : 2, t);
+  const double gain = t[1] / t[0], megabytes = bytes_of(pair.example) / 1e6;
+  const bool is_large = bytes_of(pair.example) > BEYOND_CACHES, is_fused = fusion_count(pair.fused, rule->name) == 1;
+  printf("%-22s %-24s %7.1f MB  apart %8.3f ms  fused %8.3f ms  %5.2f x", rule->name, sample->name, megabytes,
+         1e3 * t[1], 1e3 * t[0], gain);
+  if (bare != NULL) printf("  bare %8.3f ms, fused/bare %.3f", 1e3 * t[2], t[0] / t[2]);
+  printf("%s\n", is_fused ? "" : "  NOT FUSED");
+  graft_plan_destroy(bare);
+  graft_graph_destroy(graph);
+  fusion_pair_destroy(&pair);
+  if (bare != NULL) return is_fused && (t[0] <= EPILOGUE_COST * t[2] || t[0] <= t[1]);
+  return is_fused && (!is_large || gain >= WANTED);
+}
+
+static const char *product_of(const char *rule) {
+  if (strcmp(rule, "linear_epilogue") == 0) return "graft.linear.v1";
+  if (strcmp(rule, "conv2d_epilogue") == 0) return "graft.conv2d.v1";
+  return NULL;
+}
+
+static const char *only_rule;  // NULL: all
+
+static void every_rule_pays(void **state) {
+  (void)state;
+  const graft_context_options options = {.struct_size = sizeof options, .n_threads = 1};
+  graft_context *context = NULL;
+  assert_int_equal(graft_context_create(&options, NULL, &context), GRAFT_OK);
+  uint32_t n_bad = 0;
+  for (uint32_t r = 0; r < graft_context_n_fusions(context); ++r) {
+    const graft_fusion_def *rule = graft_context_fusion(context, r);
+    const graft_op_def *op = graft_context_find_op(context, rule->op);
+    if (only_rule != NULL && strcmp(rule->name, only_rule) != 0) continue;
+    for (uint32_t i = 0; i < op->n_cases; ++i) {
+      if (!(op->cases[i].flags & GRAFT_CASE_BENCH)) continue;
+      // Noise of the machine is not the rule's fault: it may try again.
+      bool is_good = false;
+      for (int attempt = 0; attempt < 3 && !is_good; ++attempt) {
+        is_good = check_case(context, rule, &op->cases[i], product_of(rule->name));
+      }
+      n_bad += !is_good;
+    }
+  }
+  graft_context_destroy(context);
+  assert_int_equal(n_bad, 0);
+}
+
+int main(int argc, char **argv) {
+  if (argc > 1) only_rule = argv[1];
+  const struct CMUnitTest tests[] = {cmocka_unit_test(every_rule_pays)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
