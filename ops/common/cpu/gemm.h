@@ -53,6 +53,15 @@ typedef struct graft_gemm_ahead {
   int64_t rows, row_bytes, stride;
 } graft_gemm_ahead;
 
+// Asks for part |i| of |parts| of it.
+static inline void graft_gemm_fetch_ahead(const graft_gemm_ahead *ahead, int64_t i, int64_t parts) {
+  const int64_t end = (i + 1) * ahead->rows / parts;
+  for (int64_t row = i * ahead->rows / parts; row < end; ++row) {
+    const char *run = ahead->data + row * ahead->stride;
+    for (int64_t byte = 0; byte < ahead->row_bytes; byte += 64) __builtin_prefetch(run + byte, 0, 2);
+  }
+}
+
 // One call of the micro-kernel: a strip of rows times a block of panels, into float32 scratch.
 typedef struct graft_gemm_strip {
   const float *a;           // [rows][GRAFT_GEMM_A_STRIDE]

@@ -64,19 +64,10 @@ ALWAYS_INLINE void multiply_tile(const graft_gemm_strip *s, const int rows, cons
   }
 }
 
-// Asks for part |i| of |parts| of what is wanted next.
-static inline void fetch_ahead(const graft_gemm_ahead *ahead, int64_t i, int64_t parts) {
-  const int64_t end = (i + 1) * ahead->rows / parts;
-  for (int64_t row = i * ahead->rows / parts; row < end; ++row) {
-    const char *run = ahead->data + row * ahead->stride;
-    for (int64_t byte = 0; byte < ahead->row_bytes; byte += 64) __builtin_prefetch(run + byte, 0, 2);
-  }
-}
-
 ALWAYS_INLINE void multiply_strip(const graft_gemm_strip *s, const int rows, const graft_dtype_code type) {
   const int64_t panels = (s->columns + PANEL - 1) / PANEL;
   for (int64_t i = 0; i < panels; ++i) {
-    for (int j = 0; j < 3; ++j) fetch_ahead(&s->ahead[j], i, panels);
+    for (int j = 0; j < 3; ++j) graft_gemm_fetch_ahead(&s->ahead[j], i, panels);
     if (s->columns - i * PANEL > PANEL / 2) multiply_tile(s, rows, VECTORS, type, i * PANEL);
     else multiply_tile(s, rows, VECTORS / 2, type, i * PANEL);
   }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 // As in gemm.c; laying out B costs nothing here, so that parts may have few rows.
-enum { ITEMS_WANTED = 64, ROWS_WANTED = 56, ROWS_MOST = 512, PANELS_WANTED = 2 };
+enum { ITEMS_WANTED = 48, ROWS_WANTED = 28, ROWS_MOST = 512, PANELS_WANTED = 2, MAX_BLOCK_COLUMNS = 256 };
 
 typedef struct split {
   int64_t strips, panels, m_parts, n_parts;
@@ -139,6 +139,8 @@ typedef struct tile {
   void *a;
   int32_t *c;
   int64_t *wide;  // NULL: sums fit in 32 bits
+  float w[MAX_BLOCK_COLUMNS], bias[MAX_BLOCK_COLUMNS];
+  graft_gemm_i8_direct direct;  // of the first row
 } tile;
 
 static graft_gemm_block strip_of(const tile *t, int64_t i) {
@@ -154,11 +156,44 @@ static size_t c_offset(const graft_gemm_i8 *g, const tile *t, const graft_gemm_b
   return g->k > GRAFT_GEMM_I8_K ? (size_t)(strip->row - t->area.row) * (size_t)g->core->block_columns : 0;
 }
 
+// Results that are float32 sums times scales, perhaps plus a bias, need no second pass.
+static void prepare_direct(const graft_gemm_i8 *g, tile *t) {
+  const graft_gemm_i8_scales *scales = &g->scales;
+  const graft_gemm_output *out = &g->out;
+  if (t->wide || scales->is_comfy || out->type != GRAFT_DTYPE_F32 || out->activation != GRAFT_GEMM_LINEAR) return;
+  if (out->gate.data || out->residual.data || (out->bias.data && out->bias.row_stride != 0)) return;
+  if (out->bias.data && out->bias.column_stride != 1) return;
+  const int64_t column = t->area.column;
+  for (int64_t j = 0; j < t->area.columns; ++j) t->w[j] = scales->w ? scales->w[(column + j) * scales->w_step] : 1;
+  t->direct = (graft_gemm_i8_direct){.out = (float *)out->data + t->area.row * out->row_stride + column,
+                                     .out_stride = (size_t)out->row_stride,
+                                     .x = scales->x + t->area.row * scales->x_step,
+                                     .x_step = scales->x_step,
+                                     .w = t->w};
+  if (!out->bias.data) return;
+  g->core->floats->expand(graft_gemm_matrix_at(out->bias, 0, column).data, out->bias.type, (size_t)t->area.columns,
+                          t->bias);
+  t->direct.bias = t->bias;
+}
+
+static graft_gemm_i8_direct direct_of(const tile *t, const graft_gemm_block *strip) {
+  graft_gemm_i8_direct direct = t->direct;
+  const int64_t row = strip->row - t->area.row;
+  if (!direct.out) return direct;
+  direct.out += (size_t)row * direct.out_stride;
+  direct.x += row * direct.x_step;
+  return direct;
+}
+
+// Stores what the micro-kernel left in |c|.
 static void finish(const graft_gemm_i8 *g, const tile *t, const graft_gemm_block *strip) {
   const size_t stride = (size_t)g->core->block_columns, offset = c_offset(g, t, strip);
-  int32_t *c = t->c + offset;
-  g->core->dequantize(&g->scales, strip, t->wide ? t->wide + offset : NULL, c, stride);
-  g->core->floats->store(&g->out, strip, (const float *)(const void *)c, stride);
+  graft_gemm_block rest = *strip;
+  const int64_t done = t->direct.out ? strip->columns / g->core->panel * g->core->panel : 0;
+  rest.column += done;
+  rest.columns -= done;
+  if (rest.columns == 0) return;
+  g->core->store(&g->scales, &g->out, &rest, t->wide ? t->wide + offset : NULL, t->c + offset + done, stride);
 }
 
 // Adds the sums of chunk |chunk| to the wide ones.
@@ -169,6 +204,24 @@ static void widen(const graft_gemm_i8 *g, const tile *t, const graft_gemm_block 
     int64_t *wide = t->wide + offset + (size_t)i * stride;
     for (int64_t j = 0; j < strip->columns; ++j) wide[j] = (chunk > 0 ? wide[j] : 0) + c[j];
   }
+}
+
+// |n_k| terms of a strip's rows of A from |k| on.
+static graft_gemm_ahead a_ahead(const graft_gemm_i8 *g, const graft_gemm_block *strip, int64_t k, int64_t n_k) {
+  return (graft_gemm_ahead){.data = (const char *)g->a + strip->row * g->a_stride + k,
+                            .rows = n_k > 0 ? strip->rows : 0,
+                            .row_bytes = n_k,
+                            .stride = g->a_stride};
+}
+
+// Where a strip's results go.
+static graft_gemm_ahead out_ahead(const graft_gemm_i8 *g, const graft_gemm_block *strip) {
+  const int64_t element = graft_gemm_element_bytes(g->out.type);
+  return (graft_gemm_ahead){
+      .data = (const char *)g->out.data + (strip->row * g->out.row_stride + strip->column) * element,
+      .rows = strip->rows,
+      .row_bytes = strip->columns * element,
+      .stride = g->out.row_stride * element};
 }
 
 // Terms |k| … k + n_k of all strips, which lie in one chunk.
@@ -194,6 +247,14 @@ static void run_block(const graft_gemm_i8 *g, const tile *t, int64_t k, int64_t 
     core->load_rows(g->a, g->a_stride, &terms, t->a);
     strip.rows = (int32_t)area.rows;
     strip.c = t->c + c_offset(g, t, &area);
+    const int64_t next = k + n_k, n_next = at_most(GRAFT_GEMM_I8_K, g->k - next);
+    const graft_gemm_block after = strip_of(t, i + 1 < t->n_strips ? i + 1 : 0);
+    strip.ahead[0] = i + 1 < t->n_strips ? a_ahead(g, &after, k, n_k) : a_ahead(g, &after, next, n_next);
+    if (next == g->k) {
+      strip.ahead[1] = out_ahead(g, &area);
+      strip.direct = direct_of(t, &area);
+    }
+    strip.next_b = i == 0 ? strip.b + (n_next > 0 ? n_k * core->panel : 0) : NULL;
     core->multiply(&strip);
     if (t->wide && ends_chunk) widen(g, t, &area, chunk);
     if (k + n_k == g->k) finish(g, t, &area);
@@ -204,7 +265,11 @@ void graft_gemm_i8_run(const graft_gemm_i8 *gemm, int64_t item, void *scratch) {
   const graft_gemm_i8_core *core = gemm->core;
   const split s = split_of(gemm);
   const size_t n_c = c_elements(gemm, &s);
-  tile t = {.area = rectangle_of(gemm, &s, item), .a = scratch};
+  tile t;
+  t.area = rectangle_of(gemm, &s, item);
+  t.a = scratch;
+  t.wide = NULL;
+  t.direct = (graft_gemm_i8_direct){0};
   t.n_strips = ceil_div(t.area.rows, core->rows_max);
   char *next = (char *)scratch + a_bytes(core);
   if (gemm->k > GRAFT_GEMM_I8_CHUNK) {
@@ -212,6 +277,7 @@ void graft_gemm_i8_run(const graft_gemm_i8 *gemm, int64_t item, void *scratch) {
     next += n_c * sizeof *t.wide;
   }
   t.c = (int32_t *)(void *)next;
+  prepare_direct(gemm, &t);
   // A product of no terms still has an output: one pass with an empty block.
   for (int64_t k = 0; k == 0 || k < gemm->k; k += GRAFT_GEMM_I8_K) {
     run_block(gemm, &t, k, at_most(GRAFT_GEMM_I8_K, gemm->k - k));

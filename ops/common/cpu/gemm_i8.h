@@ -17,10 +17,19 @@
 #include "ops/common/cpu/gemm.h"
 
 enum {
-  GRAFT_GEMM_I8_K = 1024,                         // terms per block: strip and panel stay in the L1 cache
+  GRAFT_GEMM_I8_K = 512,                          // terms per block: strip and panel share the L1 cache
   GRAFT_GEMM_I8_A_STRIDE = GRAFT_GEMM_I8_K + 64,  // elements between rows of a strip
-  GRAFT_GEMM_I8_CHUNK = 127 * GRAFT_GEMM_I8_K,    // terms whose sum cannot leave 32 bits: at most 131,071
+  GRAFT_GEMM_I8_CHUNK = 254 * GRAFT_GEMM_I8_K,    // terms whose sum cannot leave 32 bits: at most 131,071
 };
+
+// How a strip's finished sums become float32 results without passing through memory: y = float(sum) · x · w + bias.
+typedef struct graft_gemm_i8_direct {
+  float *out;  // of the strip's first row and column; NULL: sums go to |c|
+  size_t out_stride;
+  const float *x;  // of rows, |x_step| elements apart
+  int64_t x_step;
+  const float *w, *bias;  // of columns; bias NULL: none
+} graft_gemm_i8_direct;
 
 // One call of the micro-kernel: a strip of rows times a block of panels.
 typedef struct graft_gemm_i8_strip {
@@ -32,7 +41,12 @@ typedef struct graft_gemm_i8_strip {
   const int32_t *start;  // what each column's sums begin with; NULL: 0
   int32_t *c;            // [rows][c_stride]; up to |columns| rounded up to whole panels is written
   size_t c_stride;
-  bool accumulate;  // c += a·b instead of c = start + a·b
+  bool accumulate;              // c += a·b instead of c = start + a·b
+  graft_gemm_i8_direct direct;  // of whole panels; those of a ragged one go to |c|
+  // What will be wanted next: the block of B after this one, if this is the first strip to read this one from far away,
+  // fetched line by line in step with the products; the next strip of A and the lines that results go to.
+  const int8_t *next_b;  // NULL: B is near
+  graft_gemm_ahead ahead[2];
 } graft_gemm_i8_strip;
 
 // From sums to numbers: y = float(sum) · x · w, in this order, rounded to float32 after each product.
@@ -50,7 +64,7 @@ typedef struct graft_gemm_i8_scales {
 // What is compiled once per target. Constant; all functions are thread-safe.
 typedef struct graft_gemm_i8_core {
   const char *layout;             // of packed weights; cores of one layout may share them
-  const graft_gemm_core *floats;  // stores results: bias, activation, residual, rounding
+  const graft_gemm_core *floats;  // converts and stores numbers
   int32_t rows_max, panel;
   int32_t block_columns;  // columns of B that are worked on together
   int32_t a_bytes;        // of one element of a strip
@@ -60,9 +74,10 @@ typedef struct graft_gemm_i8_core {
   // Copies a strip of A, |block|'s columns dense and |a_stride| bytes from row to row, for `multiply`; the last group
   // of four is completed with any values.
   void (*load_rows)(const int8_t *a, int64_t a_stride, const graft_gemm_block *block, void *out);
-  // Turns sums c [rows][c_stride] into float32 in place; |wide| sums, where given, are used instead.
-  void (*dequantize)(const graft_gemm_i8_scales *scales, const graft_gemm_block *block, const int64_t *wide, int32_t *c,
-                     size_t c_stride);
+  // Turns sums c [rows][c_stride] of |block| into results and stores them; |wide| sums, where given, are used instead.
+  // Overwrites c.
+  void (*store)(const graft_gemm_i8_scales *scales, const graft_gemm_output *out, const graft_gemm_block *block,
+                const int64_t *wide, int32_t *c, size_t c_stride);
 } graft_gemm_i8_core;
 
 extern const graft_gemm_i8_core graft_gemm_i8_core__baseline;
