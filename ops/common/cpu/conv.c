@@ -1,5 +1,10 @@
 #include "ops/common/cpu/conv.h"
 
+// An image without elements may have no address at all.
+static const char *address(const void *base, int64_t bytes) {
+  return base ? (const char *)base + bytes : NULL;
+}
+
 static int64_t clamp(int64_t i, int64_t low, int64_t high) {
   return i < low ? low : i > high ? high : i;
 }
@@ -20,7 +25,7 @@ static graft_gemm_ahead windows_ahead(const void *conv, const graft_gemm_block *
     bytes = clamp(last_pixel % width * c->stride[1] + c->kernel[1] * c->dilation[1], begin, c->size[1]) - begin;
   }
   const int64_t offset = (first_channel + first) * c->channel_stride + row * c->row_stride + begin;
-  return (graft_gemm_ahead){.data = (const char *)c->x + offset * element,
+  return (graft_gemm_ahead){.data = address(c->x, offset * element),
                             .rows = end - first,
                             .row_bytes = bytes * element,
                             .stride = c->channel_stride * element};
@@ -40,7 +45,7 @@ static graft_gemm gemm_of(const graft_conv *c, int64_t index, graft_conv *part) 
   const int64_t x_offset = image * c->image_stride + group * c->channels * c->channel_stride;
   const int64_t channel = group * c->out_channels, plane = image * c->groups * c->out_channels + channel;
   *part = *c;
-  part->x = (const char *)c->x + x_offset * graft_gemm_element_bytes(c->x_type);
+  part->x = address(c->x, x_offset * graft_gemm_element_bytes(c->x_type));
   // A kernel of one element does not care where rows end.
   const bool is_pointwise = c->kernel[0] * c->kernel[1] * c->stride[0] * c->stride[1] == 1 &&
                             c->out_size[0] == c->size[0] && c->out_size[1] == c->size[1] &&
