@@ -97,6 +97,26 @@ graft_status graft_atomic_file_append(graft_atomic_file *file, const void *data,
   return GRAFT_OK;
 }
 
+graft_status graft_atomic_file_resize(graft_atomic_file *file, uint64_t bytes, graft_error *error) {
+  int result;
+  do {
+    result = ftruncate(file->fd, (off_t)bytes);
+  } while (result != 0 && errno == EINTR);
+  return result == 0 ? GRAFT_OK : fail_to_write(file, errno, error);
+}
+
+graft_status graft_atomic_file_write_at(graft_atomic_file *file, uint64_t offset, const void *data, size_t bytes,
+                                        graft_error *error) {
+  size_t done = 0;
+  while (done < bytes) {
+    ssize_t n = pwrite(file->fd, (const char *)data + done, bytes - done, (off_t)(offset + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return fail_to_write(file, n < 0 ? errno : ENOSPC, error);
+    done += (size_t)n;
+  }
+  return GRAFT_OK;
+}
+
 // The rename itself is durable only once the folder is flushed. The file is already in place and whole, and some file
 // systems cannot flush folders, so a failure here is no failure of the write.
 static void flush_folder(graft_atomic_file *file) {

@@ -19,6 +19,13 @@ GRAFT_NODISCARD graft_status graft_atomic_file_begin(const char *path, graft_err
 GRAFT_NODISCARD graft_status graft_atomic_file_append(graft_atomic_file *file, const void *data, size_t bytes,
                                                       graft_error *error);
 
+// For files whose parts are not made in order: sets the size, after which bytes that are never written are zero and
+// take no room where the file system can leave holes; and writes |bytes| bytes at |offset|, which moves nothing that
+// was written before. Not to be mixed with appending afterwards. Errors: GRAFT_E_IO.
+GRAFT_NODISCARD graft_status graft_atomic_file_resize(graft_atomic_file *file, uint64_t bytes, graft_error *error);
+GRAFT_NODISCARD graft_status graft_atomic_file_write_at(graft_atomic_file *file, uint64_t offset, const void *data,
+                                                        size_t bytes, graft_error *error);
+
 // Makes the file visible under its name. |file| is gone afterwards, also on failure, which leaves nothing behind.
 GRAFT_NODISCARD graft_status graft_atomic_file_commit(graft_atomic_file *file, graft_error *error);
 

@@ -12,11 +12,12 @@
 typedef struct item {
   const graft_safetensors_source *source;
   const graft_safetensors_dtype *dtype;
-  size_t bytes;
+  size_t bytes, begin;
 } item;
 
 typedef struct writer {
   const char *path;
+  bool has_no_data;  // as yet: the tensors' data is not looked at
   item *items;
   size_t n_items;
   char *header;
@@ -43,7 +44,8 @@ static graft_status measure(const writer *w, item *it, graft_error *error) {
     if (__builtin_mul_overflow(bytes, (size_t)source->shape[i], &bytes) || bytes > INT64_MAX)
       return fail(w, source->name, GRAFT_E_NO_MEMORY, "its size overflows", error);
   }
-  if (bytes > 0 && source->data == NULL) return fail(w, source->name, GRAFT_E_INVALID, "it has no data", error);
+  if (bytes > 0 && source->data == NULL && !w->has_no_data)
+    return fail(w, source->name, GRAFT_E_INVALID, "it has no data", error);
   it->bytes = bytes;
   return GRAFT_OK;
 }
@@ -91,7 +93,7 @@ static json_t *describe(const item *it, size_t begin) {
 
 static graft_status add_metadata(const writer *w, json_t *root, const graft_safetensors_contents *contents,
                                  graft_error *error) {
-  if (contents->n_metadata == 0) return GRAFT_OK;
+  if (contents->n_metadata == 0 && !contents->has_metadata) return GRAFT_OK;
   json_t *metadata = json_object();
   if (json_object_set_new(root, "__metadata__", metadata) != 0) return fail_memory(w, error);
   for (size_t i = 0; i < contents->n_metadata; ++i) {
@@ -105,11 +107,12 @@ static graft_status add_metadata(const writer *w, json_t *root, const graft_safe
   return GRAFT_OK;
 }
 
-static graft_status add_tensors(const writer *w, json_t *root, graft_error *error) {
+static graft_status add_tensors(writer *w, json_t *root, graft_error *error) {
   size_t position = 0;
   for (size_t i = 0; i < w->n_items; ++i) {
     const char *name = w->items[i].source->name;
     if (json_object_get(root, name) != NULL) return fail(w, name, GRAFT_E_INVALID, "two tensors have this name", error);
+    w->items[i].begin = position;
     json_t *entry = describe(&w->items[i], position);
     if (json_object_set_new(root, name, entry) != 0) return fail_memory(w, error);
     if (__builtin_add_overflow(position, w->items[i].bytes, &position) || position > INT64_MAX)
@@ -159,4 +162,101 @@ graft_status graft_safetensors_write(const char *path, const graft_safetensors_c
   free(w.header);
   free(w.items);
   return status;
+}
+
+struct graft_safetensors_output {
+  writer writer;
+  size_t *items;  // of the tensors, in their order
+  uint64_t bytes;
+  graft_atomic_file *file;
+};
+
+static void release(graft_safetensors_output *output) {
+  free(output->items);
+  free(output->writer.header);
+  free(output->writer.items);
+  free(output);
+}
+
+static graft_status lay_out(graft_safetensors_output *output, const graft_safetensors_contents *contents,
+                            graft_error *error) {
+  writer *w = &output->writer;
+  GRAFT_TRY(collect(w, contents, error));
+  GRAFT_TRY(build_header(w, contents, error));
+  output->items = calloc(w->n_items + 1, sizeof *output->items);
+  if (output->items == NULL) return fail_memory(w, error);
+  output->bytes = w->header_bytes;
+  for (size_t i = 0; i < w->n_items; ++i) {
+    output->items[w->items[i].source - contents->tensors] = i;
+    output->bytes += w->items[i].bytes;
+  }
+  return GRAFT_OK;
+}
+
+static graft_status begin_file(graft_safetensors_output *output, graft_error *error) {
+  GRAFT_TRY(graft_atomic_file_begin(output->writer.path, error, &output->file));
+  graft_status status = graft_atomic_file_resize(output->file, output->bytes, error);
+  if (status == GRAFT_OK)
+    status = graft_atomic_file_write_at(output->file, 0, output->writer.header, output->writer.header_bytes, error);
+  if (status != GRAFT_OK) graft_atomic_file_abort(output->file);
+  return status;
+}
+
+graft_status graft_safetensors_output_begin(const char *path, const graft_safetensors_contents *contents,
+                                            graft_error *error, graft_safetensors_output **out_output) {
+  graft_safetensors_output *output = calloc(1, sizeof *output);
+  if (output == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "%s: out of memory", graft_excerpt_path(path).text);
+  output->writer.path = path;
+  output->writer.has_no_data = true;
+  graft_status status = lay_out(output, contents, error);
+  if (status == GRAFT_OK) status = begin_file(output, error);
+  if (status != GRAFT_OK) {
+    release(output);
+    return status;
+  }
+  *out_output = output;
+  return GRAFT_OK;
+}
+
+uint64_t graft_safetensors_output_bytes(const graft_safetensors_output *output) {
+  return output->bytes;
+}
+
+static const item *item_of(const graft_safetensors_output *output, size_t tensor) {
+  return &output->writer.items[output->items[tensor]];
+}
+
+uint64_t graft_safetensors_output_offset(const graft_safetensors_output *output, size_t tensor) {
+  return output->writer.header_bytes + item_of(output, tensor)->begin;
+}
+
+static bool is_zero(const char *bytes, size_t n) {
+  return n == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, n - 1) == 0);
+}
+
+graft_status graft_safetensors_output_write(graft_safetensors_output *output, size_t tensor, uint64_t offset,
+                                            const void *data, size_t bytes, graft_error *error) {
+  enum { PIECE = 64 << 10 };
+  const item *it = item_of(output, tensor);
+  if (offset > it->bytes || bytes > it->bytes - offset)
+    return fail(&output->writer, it->source->name, GRAFT_E_INVALID, "bytes beyond its end", error);
+  const uint64_t begin = output->writer.header_bytes + it->begin + offset;
+  for (size_t done = 0; done < bytes; done += PIECE) {
+    const char *piece = (const char *)data + done;
+    const size_t n = bytes - done < PIECE ? bytes - done : PIECE;
+    if (!is_zero(piece, n)) GRAFT_TRY(graft_atomic_file_write_at(output->file, begin + done, piece, n, error));
+  }
+  return GRAFT_OK;
+}
+
+graft_status graft_safetensors_output_commit(graft_safetensors_output *output, graft_error *error) {
+  graft_status status = graft_atomic_file_commit(output->file, error);
+  release(output);
+  return status;
+}
+
+void graft_safetensors_output_abort(graft_safetensors_output *output) {
+  if (output == NULL) return;
+  graft_atomic_file_abort(output->file);
+  release(output);
 }

@@ -25,6 +25,7 @@ typedef struct graft_safetensors_contents {
   size_t n_tensors;
   const graft_safetensors_pair *metadata;  // none: no `__metadata__` is written
   size_t n_metadata;
+  bool has_metadata;  // write `__metadata__` also when it is empty
 } graft_safetensors_contents;
 
 // Writes |path| whole or not at all (formats/atomic_file.h); equal contents give equal bytes. Little-endian machines
@@ -33,5 +34,29 @@ typedef struct graft_safetensors_contents {
 // tensor.
 GRAFT_NODISCARD graft_status graft_safetensors_write(const char *path, const graft_safetensors_contents *contents,
                                                      graft_error *error);
+
+// A file whose tensors are not in memory all at once, nor made in the order of the file. Begun, written and then
+// committed or aborted, once.
+typedef struct graft_safetensors_output graft_safetensors_output;
+
+// Begins |path| with the layout of |contents|, whose data pointers are not looked at and whose tensors stay until the
+// end. The file appears when it is committed. Errors as above.
+GRAFT_NODISCARD graft_status graft_safetensors_output_begin(const char *path,
+                                                            const graft_safetensors_contents *contents,
+                                                            graft_error *error, graft_safetensors_output **out_output);
+
+// Size of the whole file, and where tensor |tensor| of the contents begins in it.
+uint64_t graft_safetensors_output_bytes(const graft_safetensors_output *output);
+uint64_t graft_safetensors_output_offset(const graft_safetensors_output *output, size_t tensor);
+
+// Writes |bytes| bytes at byte |offset| of tensor |tensor|, a range within it. What is never written is zero; long runs
+// of zeros leave holes in the file. Errors: GRAFT_E_INVALID (the range), GRAFT_E_IO.
+GRAFT_NODISCARD graft_status graft_safetensors_output_write(graft_safetensors_output *output, size_t tensor,
+                                                            uint64_t offset, const void *data, size_t bytes,
+                                                            graft_error *error);
+
+// |output| is gone afterwards, also on failure.
+GRAFT_NODISCARD graft_status graft_safetensors_output_commit(graft_safetensors_output *output, graft_error *error);
+void graft_safetensors_output_abort(graft_safetensors_output *output);
 
 #endif

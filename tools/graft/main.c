@@ -6,7 +6,7 @@
 #include "tools/graft/tool.h"
 
 static const tool_command *const commands[] = {
-    &tool_generate, &tool_tokenize, &tool_inspect, &tool_plan, &tool_devices, &tool_ops, &tool_bench,
+    &tool_generate, &tool_quantize, &tool_tokenize, &tool_inspect, &tool_plan, &tool_devices, &tool_ops, &tool_bench,
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 

@@ -94,11 +94,18 @@ static bool parse_size(const char *text, const tool_option *option, int64_t *out
   return parse_int(width, option, &out[0]) && parse_int(x + 1, option, &out[1]);
 }
 
+static bool add_text(tool_text_list *list, const char *text) {
+  if (list->n == list->capacity) return false;
+  list->items[list->n++] = text;
+  return true;
+}
+
 static int store(const tool_command *self, const tool_option *option, const char *text) {
   bool is_ok = true;
   switch (option->kind) {
     case TOOL_FLAG: *(bool *)option->value = true; break;
     case TOOL_TEXT: *(const char **)option->value = text; break;
+    case TOOL_TEXTS: is_ok = add_text(option->value, text); break;
     case TOOL_INT: is_ok = parse_int(text, option, option->value); break;
     case TOOL_SEED: is_ok = parse_seed(text, option->value); break;
     case TOOL_REAL: is_ok = parse_real(text, option, option->value); break;
@@ -107,6 +114,7 @@ static int store(const tool_command *self, const tool_option *option, const char
   if (option->is_given != NULL) *option->is_given = true;
   if (is_ok) return TOOL_PARSED;
   switch (option->kind) {
+    case TOOL_TEXTS: return tool_usage(self, "--%s is given too often", option->name);
     case TOOL_SIZE:
       return tool_usage(self, "--%s takes WIDTHxHEIGHT in pixels, for example 256x256; got '%s'", option->name, text);
     case TOOL_REAL:

@@ -24,13 +24,19 @@ typedef struct tool_command {
 } tool_command;
 
 typedef enum tool_option_kind {
-  TOOL_FLAG,  // bool
-  TOOL_TEXT,  // const char *
-  TOOL_INT,   // int64_t, low … high
-  TOOL_SEED,  // uint64_t, any
-  TOOL_REAL,  // double, low … high
-  TOOL_SIZE,  // int64_t[2], WxH, each low … high
+  TOOL_FLAG,   // bool
+  TOOL_TEXT,   // const char *
+  TOOL_TEXTS,  // tool_text_list: may be given several times
+  TOOL_INT,    // int64_t, low … high
+  TOOL_SEED,   // uint64_t, any
+  TOOL_REAL,   // double, low … high
+  TOOL_SIZE,   // int64_t[2], WxH, each low … high
 } tool_option_kind;
+
+typedef struct tool_text_list {
+  const char **items;
+  size_t n, capacity;
+} tool_text_list;
 
 // One option of a command. |value| receives it; |is_given| may be NULL.
 typedef struct tool_option {
@@ -94,6 +100,7 @@ struct json_t *tool_json_text(const char *text);
 // "12.3 MiB", "1.5 GiB" into |text|; returns it.
 const char *tool_format_bytes(double bytes, char text[32]);
 
-extern const tool_command tool_generate, tool_tokenize, tool_inspect, tool_devices, tool_ops, tool_plan, tool_bench;
+extern const tool_command tool_generate, tool_quantize, tool_tokenize, tool_inspect, tool_devices, tool_ops, tool_plan,
+    tool_bench;
 
 #endif
