@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-enum { GRAFT_MAX_INPUTS = 32, GRAFT_MAX_OUTPUTS = 8 };
+enum { GRAFT_MAX_INPUTS = 32, GRAFT_MAX_OUTPUTS = 8, GRAFT_MAX_ATTRS_BYTES = 16384 };
 
 // What passes may assume; they never look at names.
 typedef enum graft_op_traits {
@@ -112,7 +112,7 @@ struct graft_op_def {
   uint32_t optional_inputs;  // bit i: input i may be left out
   const graft_attr_def *attrs;
   uint32_t n_attrs;
-  uint32_t attrs_bytes;  // sizeof the attribute struct; copied bytewise
+  uint32_t attrs_bytes;  // sizeof the attribute struct, which holds no pointers but dtypes; copied bytewise
 
   // Checks inputs and attributes and describes the outputs. Pure and thread-safe. A refusal is GRAFT_E_SHAPE or
   // GRAFT_E_INVALID with a sentence that names sizes.

@@ -135,6 +135,9 @@ graft_status graft_check_op(const graft_op_def *op, graft_error *error) {
   if (op->infer == NULL) REFUSE("%s has no infer", op->name);
   if (op->reference == NULL && op->decompose == NULL && !(op->traits & GRAFT_OP_VIEW))
     REFUSE("%s has neither a reference nor a decomposition, so nothing says what it computes", op->name);
+  if (op->attrs_bytes > GRAFT_MAX_ATTRS_BYTES)
+    REFUSE("the attributes of %s have %u bytes; the limit is %d: what is large is an input", op->name,
+           (unsigned)op->attrs_bytes, GRAFT_MAX_ATTRS_BYTES);
   if (op->n_attrs > 0 && op->attrs == NULL) REFUSE("attrs of %s is NULL, n_attrs is not 0", op->name);
   for (uint32_t i = 0; i < op->n_attrs; ++i) GRAFT_TRY(check_attr(op, i, error));
   if (op->n_cases > 0 && op->cases == NULL) REFUSE("cases of %s is NULL, n_cases is not 0", op->name);

@@ -221,6 +221,9 @@ static void OP2_schema_rules(void **state) {
   refuse_attr(context, (graft_attr_def){.name = "a", .type = GRAFT_ATTR_I64S, .max_count = 6}, "inside the 40 bytes");
   refuse_attr(context, (graft_attr_def){.name = "a", .type = GRAFT_ATTR_I64S, .max_count = 2, .count_offset = 38},
               "inside the 40 bytes");
+  graft_op_def op = good_op();
+  op.attrs_bytes = GRAFT_MAX_ATTRS_BYTES + 1;
+  refuse_op(context, op, "what is large is an input");
 }
 
 static void OP5_cases_must_fit_their_operator(void **state) {
