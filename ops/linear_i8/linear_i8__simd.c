@@ -63,7 +63,8 @@ static void describe_x(const graft_node_info *node, arguments *a) {
 static arguments describe(const graft_node_info *node) {
   const graft_linear_i8_attrs *attrs = node->attrs;
   const graft_tensor_desc *weight = node->inputs[WEIGHT], *y = node->outputs[0];
-  arguments a = {.gemm = {.core = &GRAFT_TARGETED(graft_gemm_i8_core), .n = weight->shape[0], .k = weight->shape[1]}};
+  arguments a = {.gemm = {.n = weight->shape[0], .k = weight->shape[1]}};
+  a.gemm.core = graft_gemm_i8_core_for(&GRAFT_TARGETED(graft_gemm_i8_core), graft_cpu_describe(node->device)->features);
   describe_x(node, &a);
   int64_t rows;
   graft_gemm_matrix out = {0};

@@ -88,8 +88,8 @@ typedef enum graft_gemm_activation {
 typedef struct graft_gemm_output {
   void *data;  // columns are dense
   graft_dtype_code type;
-  int64_t row_stride;          // elements
-  graft_gemm_matrix bias;      // element (i, j) is added to (i, j); a stride of 0 repeats it; no data: none.
+  int64_t row_stride;                // elements
+  graft_gemm_matrix bias;            // element (i, j) is added to (i, j); a stride of 0 repeats it; no data: none.
   graft_gemm_matrix gate, residual;  // likewise; may be |data| itself. All: column_stride 0 or 1.
   graft_gemm_activation activation;
 } graft_gemm_output;

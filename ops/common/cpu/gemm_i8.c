@@ -45,6 +45,14 @@ static graft_gemm_block rectangle_of(const graft_gemm_i8 *g, const split *s, int
                             .columns = at_most(g->n, part_begin(s->panels, s->n_parts, j + 1) * panel) - column};
 }
 
+const graft_gemm_i8_core *graft_gemm_i8_core_for(const graft_gemm_i8_core *core, uint64_t features) {
+  const graft_gemm_i8_core *best = core;
+  for (; core; core = core->better) {
+    if ((core->requires & ~features) == 0) best = core;
+  }
+  return best;
+}
+
 int64_t graft_gemm_i8_panels(const graft_gemm_i8_core *core, int64_t n) {
   return ceil_div(n, core->panel);
 }
@@ -54,7 +62,7 @@ static int64_t n_chunks(int64_t k) {
 }
 
 static int64_t panel_bytes(const graft_gemm_i8_core *core, int64_t k) {
-  return ceil_div(k, 4) * 4 * core->panel;
+  return ceil_div(k, core->group) * core->group * core->panel;
 }
 
 // Where the start values of a packed weight are.
@@ -68,11 +76,15 @@ size_t graft_gemm_i8_packed_bytes(const graft_gemm_i8_core *core, int64_t n, int
   return (size_t)(starts_offset(core, n, k) + starts);
 }
 
-static void pack_column(const graft_gemm_i8_weight *w, int64_t column, int32_t panel, int8_t *out) {
+static void pack_column(const graft_gemm_i8_core *core, const graft_gemm_i8_weight *w, int64_t column, int8_t *out) {
   const int8_t *from = w->data + (column - w->first_row) * w->row_stride;
   int64_t p = 0;
-  for (; p + 4 <= w->k; p += 4) memcpy(out + p * panel, from + p, 4);
-  memcpy(out + p * panel, from + p, (size_t)(w->k - p));
+  if (core->group == 4) {
+    for (; p + 4 <= w->k; p += 4) memcpy(out + p * core->panel, from + p, 4);
+  } else {
+    for (; p + 8 <= w->k; p += 8) memcpy(out + p * core->panel, from + p, 8);
+  }
+  memcpy(out + p * core->panel, from + p, (size_t)(w->k - p));
 }
 
 static uint32_t column_sum(const graft_gemm_i8_weight *w, int64_t column, int64_t first, int64_t end) {
@@ -100,7 +112,7 @@ void graft_gemm_i8_pack_panel(const graft_gemm_i8_core *core, const graft_gemm_i
   memset(to, 0, (size_t)bytes);
   for (int32_t j = 0; j < core->panel; ++j) {
     const int64_t column = panel * core->panel + j;
-    if (column < weight->n) pack_column(weight, column, core->panel, to + 4 * j);
+    if (column < weight->n) pack_column(core, weight, column, to + core->group * j);
     if (core->is_unsigned) pack_starts(core, weight, column, out);
   }
 }
@@ -232,7 +244,7 @@ static void run_block(const graft_gemm_i8 *g, const tile *t, int64_t k, int64_t 
   const int8_t *b = g->b;
   graft_gemm_i8_strip strip = {.a = t->a,
                                .b = b + t->area.column / core->panel * panel_bytes(core, g->k) + k * core->panel,
-                               .groups = (int32_t)ceil_div(n_k, 4),
+                               .groups = (int32_t)ceil_div(n_k, core->group),
                                .columns = t->area.columns,
                                .panel_stride = (size_t)panel_bytes(core, g->k),
                                .c_stride = (size_t)core->block_columns,

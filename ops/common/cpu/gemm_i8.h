@@ -3,7 +3,7 @@
 // The scheme is that of gemm.h: a strip of a few rows of A stays in the L1 cache, B lies packed in panels, a
 // micro-kernel keeps a tile of sums in registers. Terms are taken four at a time, as the instructions do that multiply
 // bytes (VNNI, dot products): a panel is [k / 4][panel][4], so that one vector holds four terms of several columns, and
-// one 32-bit broadcast holds four terms of a row.
+// one 32-bit broadcast holds four terms of a row. Where instructions take eight, so do groups.
 //
 // Instructions that take one operand unsigned get A + 128; what that adds to a sum, 128 · (column sum of B), is taken
 // off again by starting each sum at -128 · (column sum). Sums wrap modulo 2^32 on the way, which is harmless: up to
@@ -34,8 +34,8 @@ typedef struct graft_gemm_i8_direct {
 // One call of the micro-kernel: a strip of rows times a block of panels.
 typedef struct graft_gemm_i8_strip {
   const void *a;         // as load_rows laid it out
-  const int8_t *b;       // panels [groups][panel][4]
-  int32_t rows, groups;  // 1 ≤ rows ≤ rows_max; groups of four terms, 0 … GRAFT_GEMM_I8_K / 4
+  const int8_t *b;       // panels [groups][panel][group]
+  int32_t rows, groups;  // 1 ≤ rows ≤ rows_max; groups of terms, 0 … GRAFT_GEMM_I8_K / group
   int64_t columns;
   size_t panel_stride;   // bytes from panel to panel
   const int32_t *start;  // what each column's sums begin with; NULL: 0
@@ -63,12 +63,14 @@ typedef struct graft_gemm_i8_scales {
 
 // What is compiled once per target. Constant; all functions are thread-safe.
 typedef struct graft_gemm_i8_core {
-  const char *layout;             // of packed weights; cores of one layout may share them
-  const graft_gemm_core *floats;  // converts and stores numbers
-  int32_t rows_max, panel;
-  int32_t block_columns;  // columns of B that are worked on together
-  int32_t a_bytes;        // of one element of a strip
-  bool is_unsigned;       // takes A + 128: sums begin with start values
+  const char *layout;                       // of packed weights; cores of one layout may share them
+  uint64_t requires;                        // graft_cpu_feature bits
+  const struct graft_gemm_i8_core *better;  // of the same target, for processors that have more; or NULL
+  const graft_gemm_core *floats;            // converts and stores numbers
+  int32_t rows_max, panel, group;           // rows of a strip, columns of a panel, terms of a group
+  int32_t block_columns;                    // columns of B that are worked on together
+  int32_t a_bytes;                          // of one element of a strip
+  bool is_unsigned;                         // takes A + 128: sums begin with start values
 
   void (*multiply)(const graft_gemm_i8_strip *strip);
   // Copies a strip of A, |block|'s columns dense and |a_stride| bytes from row to row, for `multiply`; the last group
@@ -82,7 +84,17 @@ typedef struct graft_gemm_i8_core {
 
 extern const graft_gemm_i8_core graft_gemm_i8_core__baseline;
 extern const graft_gemm_i8_core graft_gemm_i8_core__avx2;
-extern const graft_gemm_i8_core graft_gemm_i8_core__avx512;  // needs AVX-512 VNNI
+extern const graft_gemm_i8_core graft_gemm_i8_core__avx512;
+extern const graft_gemm_i8_core graft_gemm_i8_core__avx_vnni;                           // better than AVX2
+extern const graft_gemm_i8_core graft_gemm_i8_core__dotprod, graft_gemm_i8_core__i8mm;  // better than baseline, arm64
+
+// The best core of |core|'s target for a processor with |features|. Thread-safe.
+const graft_gemm_i8_core *graft_gemm_i8_core_for(const graft_gemm_i8_core *core, uint64_t features);
+
+// graft_gemm_i8_core.store of each target.
+typedef void graft_gemm_i8_store(const graft_gemm_i8_scales *scales, const graft_gemm_output *out,
+                                 const graft_gemm_block *block, const int64_t *wide, int32_t *c, size_t c_stride);
+extern graft_gemm_i8_store graft_gemm_i8_store__baseline, graft_gemm_i8_store__avx2, graft_gemm_i8_store__avx512;
 
 // A product: [m, k] times the transposed [n, k].
 typedef struct graft_gemm_i8 {
