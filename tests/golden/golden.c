@@ -9,7 +9,8 @@ golden golden_open(void) {
   golden g = {0};
   graft_error error = {0};
   if (graft_context_create(NULL, &error, &g.context) != GRAFT_OK) fail_msg("%s", error.message);
-  golden_check(&g, graft_device_open(g.context, "cpu", &g.device));
+  const char *device = getenv("GRAFT_TEST_DEVICE");  // "cuda:0": the same numbers on a GPU
+  golden_check(&g, graft_device_open(g.context, device != NULL ? device : "cpu", &g.device));
   return g;
 }
 

@@ -22,7 +22,8 @@ static void blocks_are_the_references(void **state) {
   graft_pipeline *pipeline;
   capture c = {0};
   graft_weights *reference = golden_weights("emoji-zimage/cat_128_nocfg.safetensors");
-  golden_check(&g, graft_pipeline_open(g.context, GRAFT_GOLDEN_MODEL, NULL, &pipeline));
+  const graft_pipeline_options options = {.struct_size = sizeof options, .device = g.device};
+  golden_check(&g, graft_pipeline_open(g.context, GRAFT_GOLDEN_MODEL, &options, &pipeline));
   capture_run(&c, pipeline, &g, &golden_cases[1], reference, 1, true);
   for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
     char name[64];

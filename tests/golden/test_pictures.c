@@ -62,7 +62,8 @@ static void check_case(const golden_case *c) {
   capture eight = {0}, twenty = {0};
   snprintf(name, sizeof name, "emoji-zimage/%s.safetensors", c->name);
   graft_weights *reference = golden_weights(name);
-  golden_check(&g, graft_pipeline_open(g.context, GRAFT_GOLDEN_MODEL, NULL, &pipeline));
+  const graft_pipeline_options options = {.struct_size = sizeof options, .device = g.device};
+  golden_check(&g, graft_pipeline_open(g.context, GRAFT_GOLDEN_MODEL, &options, &pipeline));
   capture_run(&eight, pipeline, &g, c, reference, 8, false);
   expect_ids(&eight, reference, "token_ids");
   expect_values(&eight, "prompt_embeds", reference, "prompt_embeds", 1e-5);
