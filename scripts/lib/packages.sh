@@ -18,26 +18,40 @@ graft_has_build() {
 
 graft_has_tests() { graft_has_build && pkg-config --exists cmocka; }
 
-# Runs a command as root: directly, or through sudo after asking.
-graft_as_root() {
-  if [ "$(id -u)" = 0 ]; then "$@"; return; fi
-  if ! command -v sudo >/dev/null 2>&1; then
-    graft_say "graft: these packages are missing and there is no sudo here. As root, run:"; graft_say "  $*"
-    return 1
-  fi
-  if [ "${GRAFT_YES:-}" != 1 ]; then
-    if [ ! -t 0 ]; then
-      graft_say "graft: packages are missing. Run this, or set GRAFT_YES=1 to let the script use sudo:"; graft_say "  sudo $*"
+# Runs a line of shell as root: directly, or through sudo after asking.
+graft_as_root() { # LINE
+  local answer log
+  local -a as_root=()
+  if [ "$(id -u)" != 0 ]; then
+    as_root=(sudo)
+    if ! command -v sudo >/dev/null 2>&1; then
+      graft_say "graft: packages are missing and there is no sudo here. Run this as root, then start again:"
+      graft_say "  $1"
       return 1
     fi
-    printf 'graft: run "sudo %s"? [y/N] ' "$*" >&2
-    read -r answer
-    case "$answer" in y | Y | yes) ;; *) graft_say "graft: not installed; nothing was changed."; return 1 ;; esac
+    if [ "${GRAFT_YES:-}" != 1 ]; then
+      if [ ! -t 0 ]; then
+        graft_say "graft: packages are missing. Run this as root, or set GRAFT_YES=1 to let the script use sudo:"
+        graft_say "  $1"
+        return 1
+      fi
+      printf 'graft: packages are missing. Run this with sudo?\n  %s\n[y/N] ' "$1" >&2
+      read -r answer
+      case "$answer" in y | Y | yes) ;; *) graft_say "graft: not installed; nothing was changed."; return 1 ;; esac
+    fi
   fi
-  sudo "$@"
+  graft_say "graft: $1"
+  log=$(mktemp)
+  if ! "${as_root[@]}" sh -c "$1" >"$log" 2>&1; then
+    tail -n 6 "$log" >&2
+    rm -f "$log"
+    graft_say "graft: installing failed; the lines above say why. Is there a network?"
+    return 1
+  fi
+  rm -f "$log"
 }
 
-graft_install() { # apt-names -- dnf-names -- pacman-names -- brew-names
+graft_install() { # apt-names --dnf names --pacman names --brew names
   local -a apt=() dnf=() pacman=() brew=()
   local list=apt
   for word in "$@"; do
@@ -47,13 +61,11 @@ graft_install() { # apt-names -- dnf-names -- pacman-names -- brew-names
     esac
   done
   if command -v apt-get >/dev/null 2>&1; then
-    graft_say "graft: installing with apt: ${apt[*]}"
-    graft_as_root env DEBIAN_FRONTEND=noninteractive sh -c \
-      'apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@" >/dev/null' sh "${apt[@]}"
+    graft_as_root "apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends ${apt[*]}"
   elif command -v dnf >/dev/null 2>&1; then
-    graft_as_root dnf install -y "${dnf[@]}"
+    graft_as_root "dnf install -y ${dnf[*]}"
   elif command -v pacman >/dev/null 2>&1; then
-    graft_as_root pacman -S --needed --noconfirm "${pacman[@]}"
+    graft_as_root "pacman -S --needed --noconfirm ${pacman[*]}"
   elif command -v brew >/dev/null 2>&1; then
     brew install "${brew[@]}"
   else
