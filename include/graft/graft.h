@@ -17,5 +17,6 @@
 #include "graft/serialize.h"
 #include "graft/status.h"
 #include "graft/tensor.h"
+#include "graft/transfer.h"
 
 #endif

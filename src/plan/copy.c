@@ -114,7 +114,7 @@ static graft_status copy_outputs(copy_pass *pass) {
 static graft_status copy_live(copy_pass *pass) {
   const graft_graph *graph = pass->graph;
   if (pass->copies == NULL || pass->is_needed == NULL || pass->is_live == NULL) return graft_plan_no_memory(pass->plan);
-  for (uint32_t i = 0; i < graph->n_outputs; ++i) pass->is_needed[graph->outputs[i].tensor->id] = true;
+  for (uint32_t i = 0; i < graph->n_outputs; ++i) graft_plan_need(graph->outputs[i].tensor, pass->is_needed);
   graft_plan_mark_live(graph->nodes, graph->n_nodes, pass->is_needed, pass->is_live);
   GRAFT_TRY(copy_inputs(pass));
   for (uint32_t i = 0; i < graph->n_nodes; ++i) {

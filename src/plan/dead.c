@@ -3,7 +3,7 @@
 
 #include "src/plan/plan_internal.h"
 
-static void need(const graft_tensor *tensor, bool *needed) {
+void graft_plan_need(const graft_tensor *tensor, bool *needed) {
   for (; tensor != NULL; tensor = tensor->view_of) needed[tensor->id] = true;
 }
 
@@ -21,8 +21,8 @@ void graft_plan_mark_live(graft_node *const *nodes, uint32_t n_nodes, bool *need
     live[n] = (node->op->traits & GRAFT_OP_OPAQUE_EFFECT) != 0 || is_write_needed(node, needed);
     for (uint32_t i = 0; i < node->n_outputs; ++i) live[n] = live[n] || needed[node->outputs[i]->id];
     if (!live[n]) continue;
-    for (uint32_t i = 0; i < node->n_inputs; ++i) need(node->inputs[i], needed);
-    need(node->into, needed);
+    for (uint32_t i = 0; i < node->n_inputs; ++i) graft_plan_need(node->inputs[i], needed);
+    graft_plan_need(node->into, needed);
   }
 }
 
@@ -33,7 +33,7 @@ graft_status graft_plan_drop_dead_steps(graft_plan *plan) {
   graft_node **nodes = calloc((size_t)n + 1, sizeof *nodes);
   if (needed != NULL && live != NULL && nodes != NULL) {
     for (uint32_t i = 0; i < n; ++i) nodes[i] = graft_plan_step_at(plan, i)->node;
-    for (uint32_t i = 0; i < plan->n_outputs; ++i) need(plan->outputs[i].tensor, needed);
+    for (uint32_t i = 0; i < plan->n_outputs; ++i) graft_plan_need(plan->outputs[i].tensor, needed);
     graft_plan_mark_live(nodes, n, needed, live);
     uint32_t n_kept = 0;
     for (uint32_t i = 0; i < n; ++i) {

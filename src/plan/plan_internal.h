@@ -196,6 +196,8 @@ bool graft_plan_steps_conflict(const graft_planned_step *earlier, const graft_pl
 
 // copy.c: the part of |graph| that its outputs and opaque effects need, as the plan's own nodes and tensors.
 graft_status graft_plan_copy_graph(graft_plan *plan, const graft_graph *graph, const graft_plan_options *options);
+// dead.c: marks |tensor| and all that it shows in |needed|, by tensor id.
+void graft_plan_need(const graft_tensor *tensor, bool *needed);
 // dead.c: marks, in |live| (n_nodes entries, in order), nodes that |needed| (by tensor id) or an opaque effect asks
 // for, and in |needed| all that they read.
 void graft_plan_mark_live(graft_node *const *nodes, uint32_t n_nodes, bool *needed, bool *live);

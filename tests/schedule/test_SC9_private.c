@@ -1,0 +1,188 @@
+// The private device: its memory faults for everyone else, it lacks what it is told to lack; and services by name.
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "schedule_support.h"
+
+// Whether touching |address| ends a process.
+static bool is_fatal(volatile char *address, bool is_write) {
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    signal(SIGSEGV, SIG_DFL);
+    signal(SIGBUS, SIG_DFL);
+    if (is_write) *address = 1;
+    (void)*address;
+    _exit(0);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  return !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void SC9_memory_is_closed_to_everyone_else(void **state) {
+  (void)state;
+  schedule *s = schedule_open(1, NULL);
+  const graft_backend_def *backend = graft_device_backend(s->first);
+  void *device = graft_device_state(s->first), *memory = NULL;
+  assert_int_equal(backend->allocate(device, 5000, NULL, &memory), GRAFT_OK);
+  char *bytes = memory, out[8] = {0};
+  assert_true(is_fatal(bytes, false));
+  assert_true(is_fatal(bytes + 4999, true));
+  assert_int_equal(backend->upload(device, bytes + 100, "private", 8, NULL), GRAFT_OK);
+  assert_true(is_fatal(bytes + 100, false));
+  assert_int_equal(backend->download(device, out, bytes + 100, 8, NULL), GRAFT_OK);
+  assert_string_equal(out, "private");
+  assert_true(is_fatal(bytes - 1, false));  // pages around it stay closed
+  backend->release(device, memory, 5000);
+  schedule_close(s);
+}
+
+// The other device's pages are closed while this one runs: a kernel that is given a foreign address ends the process.
+static void SC9_foreign_address_in_a_kernel_is_fatal(void **state) {
+  (void)state;
+  schedule *s = schedule_open(1, NULL);
+  graft_tensor *x = plan_input(s->graph, "x", 2, 1);
+  graft_graph_output(s->graph, schedule_scale(s->graph, x, 1), "y");
+  const graft_backend_def *backend = graft_device_backend(s->first);
+  void *foreign = NULL;
+  assert_int_equal(backend->allocate(graft_device_state(s->second), 64, NULL, &foreign), GRAFT_OK);
+  const graft_kernel_def *kernel = graft_context_find_kernel(s->context, "scale_f32__mock");
+  const graft_tensor_desc *desc = graft_tensor_describe(x);
+  plan_attrs attrs = {.factor = 1};
+  graft_node_info node = {.op = graft_context_find_op(s->context, "plan.scale.v1"),
+                          .attrs = &attrs,
+                          .n_inputs = 1,
+                          .n_outputs = 1,
+                          .inputs = &desc,
+                          .outputs = &desc,
+                          .device = s->first};
+  graft_recording *recording = NULL;
+  assert_int_equal(backend->record_begin(graft_device_state(s->first), 1, NULL, &recording), GRAFT_OK);
+  const graft_encode_args args = {.node = &node, .inputs = &foreign, .outputs = &foreign};
+  assert_int_equal(kernel->encode(backend->step_begin(recording, 0), &args), GRAFT_OK);
+  assert_int_equal(backend->record_end(recording, NULL), GRAFT_OK);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    signal(SIGSEGV, SIG_DFL);
+    (void)!backend->run(recording, 0, 1, NULL, NULL);
+    _exit(0);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_false(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  backend->record_destroy(recording);
+  backend->release(graft_device_state(s->second), foreign, 64);
+  schedule_close(s);
+}
+
+static void SC9_devices_lack_what_they_are_told(void **state) {
+  (void)state;
+  schedule *s = schedule_open(1, "private:1 lacks plan.add.v1,plan.scale.v1");
+  graft_tensor *x = plan_input(s->graph, "x", 2, 1);
+  const graft_tensor_desc *descs[] = {graft_tensor_describe(x), graft_tensor_describe(x)};
+  graft_node_info node = {.op = graft_context_find_op(s->context, "plan.scale.v1"),
+                          .n_inputs = 1,
+                          .n_outputs = 1,
+                          .inputs = descs,
+                          .outputs = descs};
+  graft_reason why = {{0}};
+  assert_true(graft_device_supports(s->first, &node, false, &why));
+  assert_false(graft_device_supports(s->second, &node, false, &why));
+  assert_string_equal(why.text, "private:1 was told to lack it");
+  node.op = graft_context_find_op(s->context, "plan.copy.v1");
+  assert_true(graft_device_supports(s->second, &node, false, &why));
+  schedule_close(s);
+  graft_context *context = NULL;
+  const graft_context_options options = {.struct_size = sizeof options,
+                                         .without_builtins = true,
+                                         .ignore_environment = true,
+                                         .devices = "private:0 wants x"};
+  graft_device *device = NULL;
+  assert_int_equal(graft_context_create(&options, NULL, &context), GRAFT_OK);
+  assert_int_equal(graft_context_register(context, &graft_extension_private_backend), GRAFT_OK);
+  assert_int_equal(graft_device_open(context, "private", &device), GRAFT_E_INVALID);
+  assert_non_null(strstr(graft_context_error(context)->message, "it must read private:0 lacks"));
+  graft_context_destroy(context);
+}
+
+// ---- cpu.parallel.v1 ----
+
+typedef struct parallel_sum {
+  atomic_int n_calls, n_bad_workers;
+  int32_t n_threads, stop_after;
+  const graft_cpu_parallel_service *service;
+  const graft_device *device;
+  _Atomic int nested;
+} parallel_sum;
+
+static void count_call(void *arg, int64_t i, int32_t worker) {
+  parallel_sum *sum = arg;
+  (void)i;
+  ++sum->n_calls;
+  if (worker < 0 || worker >= sum->n_threads) ++sum->n_bad_workers;
+}
+
+static bool stop_soon(void *user) {
+  const parallel_sum *sum = user;
+  return sum->n_calls >= sum->stop_after;
+}
+
+static void run_nested(void *arg, int64_t i, int32_t worker) {
+  parallel_sum *sum = arg;
+  (void)worker;
+  if (i != 0) return;
+  const graft_cpu_parallel_work work = {.struct_size = sizeof work, .run = count_call, .arg = sum, .n = 1};
+  sum->nested = (int)sum->service->run(sum->device, &work, NULL);
+}
+
+static void SV1_parallel_work_on_the_configured_pool(void **state) {
+  (void)state;
+  schedule *s = schedule_open(3, NULL);
+  const graft_device *const devices[] = {s->cpu, s->first};
+  for (int d = 0; d < 2; ++d) {
+    const graft_cpu_parallel_service *service = graft_device_service(devices[d], GRAFT_CPU_PARALLEL_SERVICE);
+    assert_non_null(service);
+    assert_int_equal(service->n_threads(devices[d]), 3);
+    parallel_sum sum = {.n_threads = 3, .stop_after = 1 << 30, .service = service, .device = devices[d]};
+    graft_cpu_parallel_work work = {.struct_size = sizeof work, .run = count_call, .arg = &sum, .n = 1000};
+    assert_int_equal(service->run(devices[d], &work, NULL), GRAFT_OK);
+    assert_int_equal(sum.n_calls, 1000);
+    assert_int_equal(sum.n_bad_workers, 0);
+    // The abort callback ends it; afterwards everything works as before.
+    sum.n_calls = 0;
+    sum.stop_after = 10;
+    work.abort = stop_soon;
+    work.abort_user = &sum;
+    work.n = 1000000;
+    assert_int_equal(service->run(devices[d], &work, NULL), GRAFT_E_CANCELLED);
+    assert_in_range(sum.n_calls, 10, 10 + 3);
+    work = (graft_cpu_parallel_work){.struct_size = sizeof work, .run = run_nested, .arg = &sum, .n = 2};
+    assert_int_equal(service->run(devices[d], &work, NULL), GRAFT_OK);
+    assert_int_equal(service->run(devices[d], &(graft_cpu_parallel_work){.struct_size = 4}, NULL), GRAFT_E_INVALID);
+  }
+  assert_null(graft_device_service(s->cpu, "cpu.parallel.v2"));
+  assert_null(graft_device_service(s->cpu, NULL));
+  assert_non_null(graft_cpu_describe(s->first));
+  schedule_close(s);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(SC9_memory_is_closed_to_everyone_else),
+      cmocka_unit_test(SC9_foreign_address_in_a_kernel_is_fatal),
+      cmocka_unit_test(SC9_devices_lack_what_they_are_told),
+      cmocka_unit_test(SV1_parallel_work_on_the_configured_pool),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
