@@ -20,7 +20,7 @@ enum {
   GRAFT_MODEL_MAX_DEPTH = 8,
   GRAFT_MODEL_MAX_NAME = GRAFT_WEIGHT_MAX_NAME,
   GRAFT_MODEL_LISTED_MISSING = 4,
-  GRAFT_MODEL_KEPT_QUANTIZED = 8,
+  GRAFT_MODEL_KEPT_QUANTIZED = 16,
 };
 
 // An activation that was quantised, for all layers that read it.

@@ -32,7 +32,7 @@ static graft_status fail_memory(const quantize_job *job) {
 }
 
 // The weights of a model's folder are those of its transformer.
-static graft_status open_model(quantize_job *job) {
+graft_status quantize_open_model(quantize_job *job) {
   const char *model = job->options->model;
   char *folder = NULL;
   GRAFT_TRY(graft_file_join(model, "transformer", job->error, &folder));
@@ -248,7 +248,7 @@ static graft_status run(quantize_job *job, graft_context *context) {
   if (o->model == NULL || o->output == NULL) return GRAFT_FAIL(job->error, GRAFT_E_INVALID, "no model or output named");
   if (o->group < 1) return GRAFT_FAIL(job->error, GRAFT_E_INVALID, "the group must be at least 1");
   GRAFT_TRY(graft_device_open(context, "cpu", &job->device));
-  GRAFT_TRY(open_model(job));
+  GRAFT_TRY(quantize_open_model(job));
   GRAFT_TRY(quantize_collect(job));
   job->report = calloc(1, sizeof *job->report);
   if (job->report == NULL) return fail_memory(job);

@@ -44,6 +44,9 @@ static inline bool quantize_is_quantized(graft_quantize_kind kind) {
   return kind >= GRAFT_QUANTIZE_KIND_FP8;
 }
 
+// quantize.c: opens job->options->model and finds out its family.
+GRAFT_NODISCARD graft_status quantize_open_model(quantize_job *job);
+
 // quantize_entries.c: what becomes of each tensor, and how the file is laid out.
 GRAFT_NODISCARD graft_status quantize_collect(quantize_job *job);
 

@@ -17,6 +17,9 @@ typedef int (*fuzz_target)(const uint8_t *data, size_t size);
 // The input is a safetensors file.
 int fuzz_safetensors(const uint8_t *data, size_t size);
 
+// The input is a safetensors file whose layers may be quantised.
+int fuzz_quantized(const uint8_t *data, size_t size);
+
 // The input is a whole tokenizer.json when it begins with "{". Otherwise its lines are put into one that is right: text
 // to encode, more vocabulary, merges, added tokens, the regular expression, more members of the model; a missing line
 // leaves the default.

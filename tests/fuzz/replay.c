@@ -13,6 +13,7 @@ static const struct {
   fuzz_target run;
 } targets[] = {
     {"safetensors", fuzz_safetensors},
+    {"quantized", fuzz_quantized},
     {"tokenizer_json", fuzz_tokenizer_json},
     {"tokenizer_vocabulary", fuzz_tokenizer_vocabulary},
     {"json", fuzz_json},
