@@ -97,7 +97,8 @@ void graft_cpu_device_describe(void *state, graft_device_info *out_info) {
 }
 
 bool graft_cpu_device_lock(graft_cpu_device *device) {
-  return pthread_mutex_lock(&device->turn) == 0;
+  // A worker would wait for the thread that waits for it.
+  return !graft_cpu_pool_is_worker(device->pool) && pthread_mutex_lock(&device->turn) == 0;
 }
 
 void graft_cpu_device_unlock(graft_cpu_device *device) {

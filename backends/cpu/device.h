@@ -19,7 +19,7 @@ GRAFT_NODISCARD graft_status graft_cpu_device_init(const graft_backend_config *c
                                                    graft_cpu_device *device);
 void graft_cpu_device_release(graft_cpu_device *device);
 
-// Takes the pool; false when the calling thread itself holds it already.
+// Takes the pool; false when the calling thread holds it already, or is one of its workers.
 bool graft_cpu_device_lock(graft_cpu_device *device);
 void graft_cpu_device_unlock(graft_cpu_device *device);
 

@@ -199,3 +199,10 @@ void graft_cpu_pool_destroy(graft_cpu_pool *pool) {
   pthread_mutex_destroy(&pool->lock);
   free(pool);
 }
+
+bool graft_cpu_pool_is_worker(const graft_cpu_pool *pool) {
+  for (int32_t i = 0; i < pool->n_started; ++i) {
+    if (pthread_equal(pool->threads[i].id, pthread_self())) return true;
+  }
+  return false;
+}

@@ -15,4 +15,7 @@ void graft_cpu_pool_destroy(graft_cpu_pool *pool);
 // Runs every item of |task| that |run| does not stop, and waits. One thread at a time per pool; allocates nothing.
 void graft_cpu_pool_run(graft_cpu_pool *pool, const graft_cpu_task *task, graft_cpu_run *run);
 
+// Whether the calling thread is one that the pool started.
+bool graft_cpu_pool_is_worker(const graft_cpu_pool *pool);
+
 #endif
