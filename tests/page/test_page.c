@@ -175,9 +175,22 @@ static void the_page_holds_its_numbers(void **state) {
   for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; ++i) assert_holds(f->page, pieces[i]);
 }
 
+static void KS6_steps_can_be_measured(void **state) {
+  (void)state;
+  program_result result = GRAFT(NULL, "plan", "--measure", "--stage", "text_encoder", "--format", "json");
+  assert_code(&result, 0);
+  json_t *list = parse_json(result.output), *steps = json_object_get(json_array_get(list, 0), "steps"), *step = NULL;
+  size_t i = 0;
+  json_array_foreach(steps, i, step) assert_true(json_real_value(json_object_get(step, "ms")) > 0);
+  assert_true(i > 10);
+  json_decref(list);
+  program_result_release(&result);
+  assert_prints(GRAFT(NULL, "plan", "--measure", "--stage", "text_encoder", "--brief"), "Measured: ");
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_page_holds_its_numbers),
-                                     cmocka_unit_test(KS6_the_page_draws_without_errors),
-                                     cmocka_unit_test(a_screenshot_is_not_blank)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_page_holds_its_numbers), cmocka_unit_test(KS6_the_page_draws_without_errors),
+      cmocka_unit_test(KS6_steps_can_be_measured), cmocka_unit_test(a_screenshot_is_not_blank)};
   return cmocka_run_group_tests_name("plan.page", tests, set_up, tear_down);
 }

@@ -4,7 +4,7 @@
 #include "graft/cpu.h"
 #include "graft/plugin.h"
 
-enum { GOOD, SYMBOL_MISSING, NEWER, NOTHING, EMPTY, NULL_EXTENSION, TWIN, UNRESOLVED, UNSIZED, OLDER, NAMELESS };
+enum { GOOD, SYMBOL_MISSING, NEWER, NOTHING, EMPTY, NULL_EXTENSION, TWIN, UNRESOLVED, UNSIZED, OLDER, NAMELESS, WRONG };
 
 static graft_status infer(graft_infer_args *args) {
   return graft_infer_elementwise(args);
@@ -31,7 +31,7 @@ static void run(const void *args, int64_t item, const graft_cpu_worker *worker) 
   const double_args *a = args;
   (void)item;
   (void)worker;
-  for (int64_t i = 0; i < a->n; ++i) a->y[i] = 2 * a->x[i];
+  for (int64_t i = 0; i < a->n; ++i) a->y[i] = (SAMPLE == WRONG ? 3 : 2) * a->x[i];
 }
 
 static bool supports(const graft_node_info *node, graft_reason *why) {
