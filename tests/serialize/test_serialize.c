@@ -218,7 +218,7 @@ static void OP7_every_type_of_attribute_survives(void **state) {
        .accumulate = GRAFT_BF16,
        .axes = {3, -1},
        .n_axes = 2},
-      {.eps = -INFINITY, .groups = INT64_MAX, .mode = 1, .accumulate = NULL, .n_axes = 0},
+      {.eps = -HUGE_VAL, .groups = INT64_MAX, .mode = 1, .accumulate = NULL, .n_axes = 0},
       {.eps = 0x1.fffffffffffffp-1022, .groups = 0, .accumulate = GRAFT_F8_E4M3, .axes = {1, 2, 3, 4}, .n_axes = 4},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
