@@ -1,18 +1,11 @@
 #include "ops/common/cpu/quantize.h"
 
-#include "ops/common/cpu/simd.h"
 #include "ops/common/cpu/target.h"
+#include "ops/common/cpu/unroll.h"
 #include "ops/common/hadamard.h"
 
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
-#if defined(__clang__)
-#define VEC_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define VEC_UNROLL _Pragma("GCC unroll 16")
-#endif
-
 enum { SIXTEENTH = 16 / LANES };  // vectors that hold sixteen floats
+enum { ROUND_BLOCK = 256 };       // elements that are rounded together
 
 typedef int8_t vec_i8 __attribute__((vector_size(LANES)));
 
@@ -29,54 +22,54 @@ ALWAYS_INLINE void mix(vec *x0, vec *x1, vec *x2, vec *x3) {
 #define PAIRS_SWAPPED 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14
 #define EVENS_TWICE 0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10, 12, 12, 14, 14
 #define OTHER_ODDS_TWICE 3, 3, 1, 1, 7, 7, 5, 5, 11, 11, 9, 9, 15, 15, 13, 13
-#define ODDS 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1
+#define ODDS_NEGATIVE 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1
 #elif defined(__AVX2__)
 #define PAIRS_SWAPPED 1, 0, 3, 2, 5, 4, 7, 6
 #define EVENS_TWICE 0, 0, 2, 2, 4, 4, 6, 6
 #define OTHER_ODDS_TWICE 3, 3, 1, 1, 7, 7, 5, 5
-#define ODDS 0, 1, 0, 1, 0, 1, 0, 1
+#define ODDS_NEGATIVE 1, -1, 1, -1, 1, -1, 1, -1
 #else
 #define PAIRS_SWAPPED 1, 0, 3, 2
 #define EVENS_TWICE 0, 0, 2, 2
 #define OTHER_ODDS_TWICE 3, 3, 1, 1
-#define ODDS 0, 1, 0, 1
+#define ODDS_NEGATIVE 1, -1, 1, -1
 #endif
 
-// Negates the lanes where |lanes| is 1.
-ALWAYS_INLINE vec negate(vec v, vec_u32 lanes) {
-  return (vec)((vec_u32)v ^ lanes << 31);
+// sum + v, but sum - v where |signs| is -1: a product with 1 or -1 is exact, fused or not.
+ALWAYS_INLINE vec add_signed(vec sum, vec v, vec signs) {
+  return vec_madd(v, signs, sum);
 }
 
 // The stage with stride 1, within a vector: first (a, b, c, d), then their sums and differences.
 ALWAYS_INLINE vec mix_lanes(vec v) {
-  const vec u = __builtin_shufflevector(v, v, PAIRS_SWAPPED) + negate(v, (vec_u32){ODDS});
+  const vec signs = {ODDS_NEGATIVE}, u = add_signed(__builtin_shufflevector(v, v, PAIRS_SWAPPED), v, signs);
   const vec last = __builtin_shufflevector(u, u, OTHER_ODDS_TWICE);
-  return __builtin_shufflevector(u, u, EVENS_TWICE) + negate(last, (vec_u32){ODDS});
+  return add_signed(__builtin_shufflevector(u, u, EVENS_TWICE), last, signs);
 }
 
 // The stage with stride 4 over sixteen floats.
 ALWAYS_INLINE void mix_quads(vec v[SIXTEENTH]) {
 #if defined(__AVX512F__)
-  const vec_u32 odds = {0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1};
-  const vec u =
-      __builtin_shufflevector(v[0], v[0], 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11) + negate(v[0], odds);
+  const vec signs = {1, 1, 1, 1, -1, -1, -1, -1, 1, 1, 1, 1, -1, -1, -1, -1};
+  const vec u = add_signed(__builtin_shufflevector(v[0], v[0], 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11),
+                           v[0], signs);
   const vec last = __builtin_shufflevector(u, u, 12, 13, 14, 15, 12, 13, 14, 15, 4, 5, 6, 7, 4, 5, 6, 7);
-  v[0] = __builtin_shufflevector(u, u, 0, 1, 2, 3, 0, 1, 2, 3, 8, 9, 10, 11, 8, 9, 10, 11) + negate(last, odds);
+  v[0] = add_signed(__builtin_shufflevector(u, u, 0, 1, 2, 3, 0, 1, 2, 3, 8, 9, 10, 11, 8, 9, 10, 11), last, signs);
 #elif defined(__AVX2__)
-  const vec_u32 odds = {0, 0, 0, 0, 1, 1, 1, 1};
-  const vec ab = __builtin_shufflevector(v[0], v[0], 4, 5, 6, 7, 0, 1, 2, 3) + negate(v[0], odds);
-  const vec cd = __builtin_shufflevector(v[1], v[1], 4, 5, 6, 7, 0, 1, 2, 3) + negate(v[1], odds);
+  const vec signs = {1, 1, 1, 1, -1, -1, -1, -1};
+  const vec ab = add_signed(__builtin_shufflevector(v[0], v[0], 4, 5, 6, 7, 0, 1, 2, 3), v[0], signs);
+  const vec cd = add_signed(__builtin_shufflevector(v[1], v[1], 4, 5, 6, 7, 0, 1, 2, 3), v[1], signs);
   const vec b = __builtin_shufflevector(ab, ab, 4, 5, 6, 7, 4, 5, 6, 7);
   const vec d = __builtin_shufflevector(cd, cd, 4, 5, 6, 7, 4, 5, 6, 7);
-  v[0] = __builtin_shufflevector(ab, ab, 0, 1, 2, 3, 0, 1, 2, 3) + negate(d, odds);
-  v[1] = __builtin_shufflevector(cd, cd, 0, 1, 2, 3, 0, 1, 2, 3) + negate(b, odds);
+  v[0] = add_signed(__builtin_shufflevector(ab, ab, 0, 1, 2, 3, 0, 1, 2, 3), d, signs);
+  v[1] = add_signed(__builtin_shufflevector(cd, cd, 0, 1, 2, 3, 0, 1, 2, 3), b, signs);
 #else
   mix(&v[0], &v[1], &v[2], &v[3]);
 #endif
 }
 
-ALWAYS_INLINE vec load(const graft_quantize_row *row, int64_t i) {
-  return vec_load_typed((const char *)row->x + i * (row->type == GRAFT_DTYPE_F32 ? 4 : 2), row->type);
+ALWAYS_INLINE vec load(const graft_quantize_row *row, const graft_dtype_code type, int64_t i) {
+  return vec_load_typed((const char *)row->x + i * (type == GRAFT_DTYPE_F32 ? 4 : 2), type);
 }
 
 // Copies |row| from element |i| on, the last vector padded with zeros.
@@ -90,11 +83,11 @@ static void copy_rest(const graft_quantize_row *row, int64_t i, bool mixes) {
 }
 
 // The first two stages.
-static void rotate_sixteens(const graft_quantize_row *row) {
+ALWAYS_INLINE void rotate_sixteens(const graft_quantize_row *row, const graft_dtype_code type) {
   for (int64_t i = 0; i < row->n; i += 16) {
     vec v[SIXTEENTH];
     VEC_UNROLL
-    for (int k = 0; k < SIXTEENTH; ++k) v[k] = mix_lanes(load(row, i + k * LANES));
+    for (int k = 0; k < SIXTEENTH; ++k) v[k] = mix_lanes(load(row, type, i + k * LANES));
     mix_quads(v);
     VEC_UNROLL
     for (int k = 0; k < SIXTEENTH; ++k) vec_store(row->scratch + i + k * LANES, v[k]);
@@ -111,12 +104,12 @@ ALWAYS_INLINE void mix_both(vec v[16]) {
 
 #if defined(__AVX512F__)
 // The first four stages in registers.
-static void rotate_256(const graft_quantize_row *row) {
+ALWAYS_INLINE void rotate_256(const graft_quantize_row *row, const graft_dtype_code type) {
   for (int64_t i = 0; i < row->n; i += 256) {
     vec v[16];
     VEC_UNROLL
     for (int k = 0; k < 16; ++k) {
-      v[k] = mix_lanes(load(row, i + k * LANES));
+      v[k] = mix_lanes(load(row, type, i + k * LANES));
       mix_quads(&v[k]);
     }
     mix_both(v);
@@ -153,54 +146,119 @@ static void rotate_once(float *x, int64_t n, int64_t stride) {
   }
 }
 
+// Does the first stages on the way into scratch and returns the stride of the next. The type is a constant once
+// inlined.
+ALWAYS_INLINE int64_t begin_rotation(const graft_quantize_row *row, const graft_dtype_code type) {
+#if defined(__AVX512F__)
+  if (row->group >= 256) {
+    rotate_256(row, type);
+    return 256;
+  }
+#endif
+  rotate_sixteens(row, type);
+  return 16;
+}
+
 // Copies the row into scratch, rotated but for the factor.
 static void rotate(const graft_quantize_row *row) {
+  int64_t stride;
   if (row->group < 16) {
     copy_rest(row, 0, row->group == 4);
     return;
   }
-  int64_t stride = 16;
-#if defined(__AVX512F__)
-  if (row->group >= 256) {
-    rotate_256(row);
-    stride = 256;
-  } else {
-    rotate_sixteens(row);
-  }
-#else
-  rotate_sixteens(row);
-#endif
+  if (row->type == GRAFT_DTYPE_F32) stride = begin_rotation(row, GRAFT_DTYPE_F32);
+  else if (row->type == GRAFT_DTYPE_BF16) stride = begin_rotation(row, GRAFT_DTYPE_BF16);
+  else stride = begin_rotation(row, GRAFT_DTYPE_F16);
   for (; 16 * stride <= row->group; stride *= 16) rotate_twice(row->scratch, row->n, stride);
   if (stride < row->group) rotate_once(row->scratch, row->n, stride);
 }
 
+ALWAYS_INLINE vec_i32 larger(vec_i32 a, vec_i32 b) {
+#if defined(__AVX512F__)
+  return (vec_i32)_mm512_max_epi32((__m512i)a, (__m512i)b);
+#elif defined(__AVX2__)
+  return (vec_i32)_mm256_max_epi32((__m256i)a, (__m256i)b);
+#else
+  const vec_i32 is_larger = a > b;
+  return (a & is_larger) | (b & ~is_larger);
+#endif
+}
+
 // Absolute values are ordered like their bits, infinity and NaN last.
 static float largest(const float *x, int64_t n) {
-  vec_i32 most[2] = {{0}, {0}};
-  for (int64_t i = 0; i < n; i += LANES) {
-    const vec_i32 v = (vec_i32)vec_abs(vec_load(x + i));
-    vec_i32 *m = &most[i / LANES % 2];
-    const vec_i32 is_larger = v > *m;
-    *m = (v & is_larger) | (*m & ~is_larger);
+  vec_i32 even = {0}, odd = {0};
+  int64_t i = 0;
+  for (; i + 2 * LANES <= n; i += 2 * LANES) {
+    even = larger((vec_i32)vec_abs(vec_load(x + i)), even);
+    odd = larger((vec_i32)vec_abs(vec_load(x + i + LANES)), odd);
   }
+  for (; i < n; i += LANES) even = larger((vec_i32)vec_abs(vec_load(x + i)), even);
+  const vec_i32 most = larger(even, odd);
   int32_t bits = 0;
-  for (int k = 0; k < LANES; ++k) {
-    for (int j = 0; j < 2; ++j) bits = most[j][k] > bits ? most[j][k] : bits;
-  }
+  for (int k = 0; k < LANES; ++k) bits = most[k] > bits ? most[k] : bits;
   float value;
   memcpy(&value, &bits, sizeof value);
   return value;
 }
 
-// Nearest integers, ties to even, of numbers within ±128: they are the low bytes of sums with 1.5 · 2^23.
-ALWAYS_INLINE void store_bytes(int8_t *q, vec y, int64_t left) {
-  const vec_i8 bytes = __builtin_convertvector((vec_i32)(y + vec_all(12582912.0f)), vec_i8);
-  memcpy(q, &bytes, left < LANES ? (size_t)left : sizeof bytes);
+// The low byte of a number within ±128 plus 1.5 · 2^23 is the nearest integer, ties to even.
+static const float ROUNDER = 12582912.0f;
+
+ALWAYS_INLINE vec_i8 low_bytes(vec_i32 v) {
+#if defined(__AVX512F__)
+  return (vec_i8)_mm512_cvtepi32_epi8((__m512i)v);
+#elif defined(__AVX2__)
+  const __m256i first_bytes = _mm256_set1_epi32(0x0c080400);
+  const __m256i quads = _mm256_shuffle_epi8((__m256i)v, first_bytes);
+  const __m256i together = _mm256_permutevar8x32_epi32(quads, _mm256_setr_epi32(0, 4, 0, 4, 0, 4, 0, 4));
+  vec_i8 bytes;
+  memcpy(&bytes, &together, sizeof bytes);
+  return bytes;
+#else
+  return __builtin_convertvector(v, vec_i8);
+#endif
 }
 
+ALWAYS_INLINE void store_rounded(int8_t *q, vec sum, int64_t left) {
+  const vec_i8 bytes = low_bytes((vec_i32)sum);
+  if (left < LANES) memcpy(q, &bytes, (size_t)left);
+  else memcpy(q, &bytes, sizeof bytes);
+}
+
+ALWAYS_INLINE void store_bytes(int8_t *q, vec y, int64_t left) {
+  store_rounded(q, y + vec_all(ROUNDER), left);
+}
+
+static void divide_f32(const graft_quantize_row *row, int64_t i, int64_t end, float factor, float scale) {
+  for (; i < end; i += LANES) store_bytes(row->q + i, vec_load(row->scratch + i) * factor / scale, row->n - i);
+}
+
+// Rows mostly follow each other: the next one travels while this one is rounded.
+ALWAYS_INLINE void fetch_next(const graft_quantize_row *row, int64_t first, int64_t end) {
+  const int64_t element = row->type == GRAFT_DTYPE_F32 ? 4 : 2;
+  const char *next = (const char *)row->x + row->n * element;
+  for (int64_t byte = first * element; byte < end * element; byte += 64) __builtin_prefetch(next + byte, 0, 2);
+}
+
+// Divisions take long, so elements are multiplied with the reciprocal. The product is off by less than 3 units in the
+// last place of 127, which shows only next to a tie: blocks with an element so near to one are divided after all.
 static void round_f32(const graft_quantize_row *row, float factor, float scale) {
-  for (int64_t i = 0; i < row->n; i += LANES) {
-    store_bytes(row->q + i, vec_load(row->scratch + i) * factor / scale, row->n - i);
+  const float near_tie = 0.49995f, most_scale = 0x1p100f;
+  if (scale > most_scale) {  // the reciprocal would lose digits
+    divide_f32(row, 0, row->n, factor, scale);
+    return;
+  }
+  const vec reciprocal = vec_all(factor / scale), rounder = vec_all(ROUNDER);
+  for (int64_t first = 0; first < row->n; first += ROUND_BLOCK) {
+    const int64_t end = row->n - first < ROUND_BLOCK ? row->n : first + ROUND_BLOCK;
+    vec farthest = {0};
+    fetch_next(row, first, end);
+    for (int64_t i = first; i < end; i += LANES) {
+      const vec y = vec_load(row->scratch + i) * reciprocal, sum = y + rounder;
+      farthest = vec_max(farthest, vec_abs(y - (sum - rounder)));
+      store_rounded(row->q + i, sum, row->n - i);
+    }
+    if (vec_reduce_max(farthest) > near_tie) divide_f32(row, first, end, factor, scale);
   }
 }
 
