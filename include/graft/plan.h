@@ -58,6 +58,10 @@ typedef struct graft_plan_options {
   // constants do not fit, the run is cut into segments, and each brings the constants that it needs, packs them, and
   // gives them back. Results are the same bytes. GRAFT_E_NO_MEMORY with a sentence where even single steps do not fit.
   size_t memory_budget;
+  // Storage of every input, 1 to 8 times; 0: once. With n copies graft_plan_write may be called by another thread while
+  // the plan runs, and up to n - 1 values of an input wait: each run takes the next one of every input that has one.
+  // Writing beyond that is GRAFT_E_BUSY. Several copies keep single nodes (GRAFT_PLAN_KEEP_NODES).
+  uint32_t n_input_copies;
 } graft_plan_options;
 
 // Compiles |graph|, which is only read and may be destroyed afterwards; its constants must stay. Tensors of the graph

@@ -88,7 +88,13 @@ static graft_status copy_inputs(copy_pass *pass) {
   plan->n_inputs = plan->n_unwritten = pass->graph->n_inputs;
   plan->inputs = graft_arena_alloc_array(&plan->arena, plan->n_inputs, sizeof *plan->inputs);
   plan->is_written = graft_arena_alloc_array(&plan->arena, plan->n_inputs, sizeof *plan->is_written);
-  if (plan->inputs == NULL || plan->is_written == NULL) return graft_plan_no_memory(plan);
+  plan->slots = graft_arena_alloc_array(&plan->arena, (size_t)plan->n_inputs * plan->n_slots, sizeof *plan->slots);
+  plan->first_slot = graft_arena_alloc_array(&plan->arena, plan->n_inputs, sizeof *plan->first_slot);
+  plan->n_full = graft_arena_alloc_array(&plan->arena, plan->n_inputs, sizeof *plan->n_full);
+  if (plan->inputs == NULL || plan->is_written == NULL || plan->slots == NULL || plan->first_slot == NULL ||
+      plan->n_full == NULL) {
+    return graft_plan_no_memory(plan);
+  }
   for (uint32_t i = 0; i < plan->n_inputs; ++i) {
     GRAFT_TRY(copy_tensor(pass, pass->graph->inputs[i]));
     plan->inputs[i] = pass->copies[pass->graph->inputs[i]->id];

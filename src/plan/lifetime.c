@@ -59,6 +59,10 @@ static graft_status add_inputs(graft_plan *plan) {
                                          .last = value->last,
                                          .device = input->device},
                           &value->storage));
+    for (uint32_t k = 0; k < plan->n_slots; ++k) {
+      const graft_plan_storage slot = plan->storages[value->storage];
+      GRAFT_TRY(graft_plan_add_storage(plan, &slot, &plan->slots[i * plan->n_slots + k]));
+    }
   }
   return GRAFT_OK;
 }
@@ -102,7 +106,7 @@ static graft_status add_step(graft_plan *plan, uint32_t index) {
 }
 
 graft_status graft_plan_find_lifetimes(graft_plan *plan) {
-  size_t n_storages = plan->n_inputs;
+  size_t n_storages = (size_t)plan->n_inputs * (1 + plan->n_slots);
   for (uint32_t s = 0; s < plan->steps.n; ++s) {
     const graft_planned_step *step = graft_plan_step_at(plan, s);
     n_storages += (size_t)step->node->n_outputs + 1;

@@ -71,6 +71,10 @@ static graft_status check_options(const graft_graph *graph, const graft_plan_opt
   }
   GRAFT_TRY(check_devices(graph, options, error));
   GRAFT_TRY(check_pins(graph, options, error));
+  if (options->n_input_copies > 8) {
+    return GRAFT_FAIL(error, GRAFT_E_INVALID, "n_input_copies is %u; it must be 0 to 8",
+                      (unsigned)options->n_input_copies);
+  }
   const char *forced = options->force_kernel;
   if (forced != NULL && graft_context_find_kernel(graft_graph_context(graph), forced) == NULL) {
     return GRAFT_FAIL(error, GRAFT_E_NOT_FOUND, "no kernel is called \"%s\"", forced);
@@ -102,6 +106,9 @@ static graft_status begin_plan(const graft_graph *graph, const graft_plan_option
   GRAFT_TRY(take_devices(plan, options));
   plan->flags = options->flags;
   plan->memory_budget = options->memory_budget;
+  plan->n_slots = options->n_input_copies > 1 ? options->n_input_copies - 1 : 0;
+  // FU5: observers and several pipeline copies want single nodes.
+  if (plan->n_slots > 0) plan->flags |= GRAFT_PLAN_KEEP_NODES;
   plan->force_kernel = options->force_kernel;
   plan->fusion = options->fusion != NULL ? options->fusion : plan->context->fusion;
   const char *tuning = options->tuning != NULL ? options->tuning : plan->context->tuning;
@@ -173,6 +180,8 @@ graft_status graft_plan_create(const graft_graph *graph, const graft_plan_option
   GRAFT_TRY(check_options(graph, &copy, error));
   graft_plan *plan = calloc(1, sizeof *plan);
   if (plan == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for a plan");
+  // A default mutex needs no resources on the systems we build for, so this cannot fail.
+  pthread_mutex_init(&plan->inputs_lock, NULL);
   graft_status status = begin_plan(graph, &copy, plan);
   if (status == GRAFT_OK) status = graft_plan_copy_graph(plan, graph, &copy);
   if (status == GRAFT_OK) status = run_passes(plan);
@@ -217,6 +226,7 @@ void graft_plan_destroy(graft_plan *plan) {
   for (uint32_t d = 0; d < plan->n_devices; ++d) {
     graft_memory_block_release(plan->devices[d].device, &plan->devices[d].memory);
   }
+  pthread_mutex_destroy(&plan->inputs_lock);
   free(plan->staging);
   free(plan->residents.items);
   graft_tuner_close(plan->tuner);

@@ -2,6 +2,8 @@
 #ifndef GRAFT_SRC_PLAN_PLAN_INTERNAL_H
 #define GRAFT_SRC_PLAN_PLAN_INTERNAL_H
 
+#include <pthread.h>
+
 #include "graft/plan.h"
 #include "src/graph/graph_internal.h"
 #include "src/plan/constant_cache.h"
@@ -116,6 +118,10 @@ struct graft_plan {
   graft_tensor **inputs;    // all of the graph's, also those that nothing reads
   bool *is_written;
   uint32_t n_inputs, n_unwritten;
+  uint32_t n_slots;               // further storages of every input, for values of coming runs
+  int32_t *slots;                 // n_slots for each input: storages
+  uint32_t *first_slot, *n_full;  // by input: the next value in turn, and how many wait
+  pthread_mutex_t inputs_lock;    // guards what is_written, n_unwritten, first_slot and n_full say
   graft_plan_output *outputs;
   uint32_t n_outputs;
 
@@ -233,6 +239,14 @@ graft_plan_constant *graft_plan_constant_use(const graft_plan *plan, const graft
                                              graft_constant_entry **out_entry);
 // lifetime.c: one more storage; order does not matter. Errors: GRAFT_E_NO_MEMORY.
 graft_status graft_plan_add_storage(graft_plan *plan, const graft_plan_storage *storage, int32_t *out_index);
+// run/plan_run.c: keeps |error| as the context's last one where |status| is a failure, and returns |status|.
+graft_status graft_plan_report_error(const graft_plan *plan, graft_status status, const graft_error *error);
+graft_status graft_plan_check_runnable(const graft_plan *plan, graft_error *error);
+// Whether |bytes| is the size of |tensor|, which is called |name| and is a |what|.
+graft_status graft_plan_check_size(const graft_tensor *tensor, const char *what, const char *name, size_t bytes,
+                                   graft_error *error);
+// run/plan_inputs.c: moves the values that wait for this run to where steps read them.
+graft_status graft_plan_take_inputs(graft_plan *plan, graft_error *error);
 // run/plan_fill.c: brings what |segment| needs, and gives back what nobody needs any more behind it. No allocation.
 graft_status graft_plan_bring(graft_plan *plan, const graft_plan_segment *segment, graft_error *error);
 void graft_plan_give_back(const graft_plan *plan, uint32_t segment);

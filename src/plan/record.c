@@ -78,6 +78,10 @@ static graft_status allocate_staging(graft_plan *plan) {
     size_t bytes = graft_plan_transfer_staging(plan, step);
     if (bytes > plan->staging_bytes) plan->staging_bytes = bytes;
   }
+  for (uint32_t i = 0; i < plan->n_inputs && plan->n_slots > 0; ++i) {
+    size_t bytes = graft_tensor_desc_bytes(&plan->inputs[i]->desc);
+    if (bytes > plan->staging_bytes) plan->staging_bytes = bytes;
+  }
   for (uint32_t i = 0; i < plan->residents.n; ++i) {
     const graft_plan_resident *resident = plan->residents.items[i];
     size_t bytes = graft_tensor_desc_bytes(&resident->tensor->desc) + resident->entry.key.bytes + 4096;

@@ -124,7 +124,17 @@ static graft_status enter_residents(verify_pass *pass, uint32_t step) {
 
 static graft_status enter_all(verify_pass *pass) {
   const graft_plan *plan = pass->plan;
-  for (uint32_t i = 0; i < plan->n_inputs; ++i) GRAFT_TRY(enter_value(pass, plan->inputs[i], 0, 0));
+  for (uint32_t i = 0; i < plan->n_inputs; ++i) {
+    GRAFT_TRY(enter_value(pass, plan->inputs[i], 0, 0));
+    if (plan->values[plan->inputs[i]->id].storage == GRAFT_PLAN_NONE) continue;
+    for (uint32_t k = 0; k < plan->n_slots; ++k) {
+      const graft_plan_storage *slot = &plan->storages[plan->slots[i * plan->n_slots + k]];
+      GRAFT_TRY(enter(pass, &(occupant){.last = plan->steps.n + 1,
+                                        .device = slot->device,
+                                        .begin = slot->offset,
+                                        .end = slot->offset + slot->bytes}));
+    }
+  }
   for (uint32_t s = 0; s < plan->steps.n; ++s) {
     const graft_planned_step *step = graft_plan_step_at(plan, s);
     GRAFT_TRY(enter_residents(pass, s));

@@ -8,7 +8,7 @@
 
 // Keeps |error| as the context's last one. Another plan may fail in another thread at the same moment, so the record is
 // written under the lock of what the context tells the outside.
-static graft_status report(const graft_plan *plan, graft_status status, const graft_error *error) {
+graft_status graft_plan_report_error(const graft_plan *plan, graft_status status, const graft_error *error) {
   if (status == GRAFT_OK) return GRAFT_OK;
   pthread_mutex_lock(&plan->context->log_mutex);
   *plan->error = *error;
@@ -16,7 +16,7 @@ static graft_status report(const graft_plan *plan, graft_status status, const gr
   return status;
 }
 
-static graft_status check_runnable(const graft_plan *plan, graft_error *error) {
+graft_status graft_plan_check_runnable(const graft_plan *plan, graft_error *error) {
   if (plan->is_recorded) return GRAFT_OK;
   return GRAFT_FAIL(error, GRAFT_E_INVALID,
                     "the plan was only measured; make one without GRAFT_PLAN_MEASURE_ONLY to run");
@@ -27,36 +27,12 @@ static size_t value_bytes(const graft_tensor *tensor) {
   return (size_t)(graft_tensor_desc_elements(desc) / desc->dtype->block_elements) * desc->dtype->block_bytes;
 }
 
-static graft_status check_size(const graft_tensor *tensor, const char *what, const char *name, size_t bytes,
-                               graft_error *error) {
+graft_status graft_plan_check_size(const graft_tensor *tensor, const char *what, const char *name, size_t bytes,
+                                   graft_error *error) {
   if (bytes == value_bytes(tensor)) return GRAFT_OK;
   char text[128];
   return GRAFT_FAIL(error, GRAFT_E_INVALID, "%s \"%s\" is %s: %zu bytes, not %zu", what, name,
                     graft_tensor_desc_format(&tensor->desc, text, sizeof text), value_bytes(tensor), bytes);
-}
-
-static graft_status write_input(graft_plan *plan, uint32_t input, const void *source, size_t bytes,
-                                graft_error *error) {
-  if (input >= plan->n_inputs) {
-    return GRAFT_FAIL(error, GRAFT_E_INVALID, "there is no input %u; the plan has %u", (unsigned)input,
-                      (unsigned)plan->n_inputs);
-  }
-  const graft_tensor *tensor = plan->inputs[input];
-  GRAFT_TRY(check_runnable(plan, error));
-  GRAFT_TRY(check_size(tensor, "input", tensor->name, bytes, error));
-  if (bytes > 0 && plan->values[tensor->id].storage != GRAFT_PLAN_NONE) {
-    const graft_plan_device *device = &plan->devices[tensor->device];
-    GRAFT_TRY(device->backend->upload(graft_device_state(device->device), graft_plan_address(plan, tensor), source,
-                                      bytes, error));
-  }
-  if (!plan->is_written[input]) --plan->n_unwritten;
-  plan->is_written[input] = true;
-  return GRAFT_OK;
-}
-
-graft_status graft_plan_write(graft_plan *plan, uint32_t input, const void *source, size_t bytes) {
-  graft_error error = {0};
-  return report(plan, write_input(plan, input, source, bytes, &error), &error);
 }
 
 // Copies the elements of |desc|, which lie at |source| with any strides, densely to |target|.
@@ -104,8 +80,8 @@ static graft_status read_output(graft_plan *plan, uint32_t output, void *target,
                       (unsigned)plan->n_outputs);
   }
   const graft_plan_output *out = &plan->outputs[output];
-  GRAFT_TRY(check_runnable(plan, error));
-  GRAFT_TRY(check_size(out->tensor, "output", out->name, bytes, error));
+  GRAFT_TRY(graft_plan_check_runnable(plan, error));
+  GRAFT_TRY(graft_plan_check_size(out->tensor, "output", out->name, bytes, error));
   if (!plan->has_result) {
     return GRAFT_FAIL(error, GRAFT_E_INVALID, "output \"%s\" has no value: the plan has not been run to its end",
                       out->name);
@@ -120,7 +96,7 @@ static graft_status read_output(graft_plan *plan, uint32_t output, void *target,
 
 graft_status graft_plan_read(graft_plan *plan, uint32_t output, void *target, size_t bytes) {
   graft_error error = {0};
-  return report(plan, read_output(plan, output, target, bytes, &error), &error);
+  return graft_plan_report_error(plan, read_output(plan, output, target, bytes, &error), &error);
 }
 
 graft_status graft_plan_find_input(const graft_plan *plan, const char *name, uint32_t *out_index) {
@@ -130,7 +106,8 @@ graft_status graft_plan_find_input(const graft_plan *plan, const char *name, uin
     return GRAFT_OK;
   }
   graft_error error = {0};
-  return report(plan, GRAFT_FAIL(&error, GRAFT_E_NOT_FOUND, "the graph has no input \"%s\"", name), &error);
+  return graft_plan_report_error(plan, GRAFT_FAIL(&error, GRAFT_E_NOT_FOUND, "the graph has no input \"%s\"", name),
+                                 &error);
 }
 
 graft_status graft_plan_find_output(const graft_plan *plan, const char *name, uint32_t *out_index) {
@@ -140,17 +117,8 @@ graft_status graft_plan_find_output(const graft_plan *plan, const char *name, ui
     return GRAFT_OK;
   }
   graft_error error = {0};
-  return report(plan, GRAFT_FAIL(&error, GRAFT_E_NOT_FOUND, "the graph has no output \"%s\"", name), &error);
-}
-
-static graft_status check_written(const graft_plan *plan, graft_error *error) {
-  for (uint32_t i = 0; i < plan->n_inputs && plan->n_unwritten > 0; ++i) {
-    if (plan->is_written[i] || plan->values[plan->inputs[i]->id].storage == GRAFT_PLAN_NONE) continue;
-    return GRAFT_FAIL(error, GRAFT_E_INVALID,
-                      "input \"%s\" was never written; call graft_plan_write before the first run",
-                      plan->inputs[i]->name);
-  }
-  return GRAFT_OK;
+  return graft_plan_report_error(plan, GRAFT_FAIL(&error, GRAFT_E_NOT_FOUND, "the graph has no output \"%s\"", name),
+                                 &error);
 }
 
 static void name_failing_step(const graft_plan *plan, uint32_t index, graft_error *error) {
@@ -219,8 +187,8 @@ static graft_status run_segments(graft_plan *plan, const graft_run_control *cont
 graft_status graft_plan_run(graft_plan *plan, const graft_run_control *control) {
   static const graft_run_control nobody = {0};
   graft_error error = {0};
-  graft_status status = check_runnable(plan, &error);
-  if (status == GRAFT_OK) status = check_written(plan, &error);
+  graft_status status = graft_plan_check_runnable(plan, &error);
+  if (status == GRAFT_OK) status = graft_plan_take_inputs(plan, &error);
   if (status == GRAFT_OK) {
     uint32_t stopped_at = UINT32_MAX;
     plan->has_result = false;
@@ -229,5 +197,5 @@ graft_status graft_plan_run(graft_plan *plan, const graft_run_control *control) 
     if (control != NULL && control->out_step != NULL) *control->out_step = stopped_at;
     if (status != GRAFT_OK) name_failing_step(plan, stopped_at, &error);
   }
-  return report(plan, status, &error);
+  return graft_plan_report_error(plan, status, &error);
 }
