@@ -57,10 +57,11 @@ typedef struct graft_fusion_editor graft_fusion_editor;
 GRAFT_API uint32_t graft_fusion_n_steps(const graft_fusion_editor *editor);
 GRAFT_API void graft_fusion_step(const graft_fusion_editor *editor, uint32_t index, graft_fusion_node *out_node);
 
-// Moves the |n| steps from |first| on to directly behind step |after|. Refuses, changes nothing and writes the reason
-// to |why| (may be NULL) where a step that would be crossed reads what the range makes, or where an operator of the
-// range or a crossed one is not pure: what else it reads or writes is unknown. Crossed copies, dtype conversions and
-// other pure steps keep their order. Edges and names stay as they are.
+// Moves the |n| steps from |first| on to directly behind step |after|. Crossed steps that work in place on what the
+// range makes go along; crossed copies, dtype conversions and other steps on unrelated storage keep their order; edges
+// and names stay as they are. Refuses, changes nothing and writes the reason to |why| (may be NULL) where a crossed
+// step reads what the range makes, where one writes over storage that the other uses, or where an operator is not pure:
+// what else it touches is unknown.
 GRAFT_API bool graft_fusion_delay(graft_fusion_editor *editor, uint32_t first, uint32_t n, uint32_t after,
                                   graft_reason *why);
 

@@ -127,8 +127,7 @@ static bool reads_in_place(graft_planned_step *step, const graft_tensor *written
   return true;
 }
 
-// Whether the chosen kernel itself may write to |written|: it is promised results that are contiguous and aligned.
-static bool can_write(const graft_plan *plan, graft_planned_step *step, const graft_tensor *written) {
+bool graft_plan_can_write(const graft_plan *plan, graft_planned_step *step, const graft_tensor *written) {
   const graft_tensor *root = graft_plan_root(written);
   if (!graft_plan_can_access(plan, step->node->device, root->device)) return false;
   bool is_plain = graft_tensor_desc_is_contiguous(&written->desc) && written->view_offset % GRAFT_DEVICE_ALIGNMENT == 0;
@@ -149,7 +148,7 @@ static graft_status emit_write(graft_plan *plan, graft_node *node, uint32_t dept
   if (step == NULL) return graft_plan_no_memory(plan);
   bool is_expansion;
   GRAFT_TRY(graft_plan_select(plan, step, &is_expansion));
-  if (!is_expansion && can_write(plan, step, written)) {
+  if (!is_expansion && graft_plan_can_write(plan, step, written)) {
     node->outputs[0] = written;
     apart->desc = written->desc;  // which the step's description points at
     return graft_plan_append(plan, &plan->steps, step);

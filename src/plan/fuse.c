@@ -13,6 +13,7 @@ typedef struct candidate {
   uint32_t n_inputs;
   graft_tensor *inputs[GRAFT_MAX_INPUTS];  // NULL: omitted
   const graft_tensor_desc *descs[GRAFT_MAX_INPUTS];
+  bool is_written_elsewhere;  // the result goes to a destination that was given
   graft_planned_step *fused;  // once it is known to be worth it
 } candidate;
 
@@ -78,6 +79,7 @@ static graft_status make_fused(graft_fuse_pass *pass, candidate *c, graft_reason
                        .id = last->id,
                        .n_inputs = c->n_inputs,
                        .n_outputs = 1,
+                       .into = c->is_written_elsewhere ? last->into : NULL,
                        .device = last->device,
                        .scope = last->scope,
                        .label = last->label};
@@ -91,9 +93,31 @@ static graft_status make_fused(graft_fuse_pass *pass, candidate *c, graft_reason
   graft_planned_step *step = graft_plan_make_step(plan, node);
   if (step == NULL) return graft_plan_no_memory(plan);
   GRAFT_TRY(graft_plan_select_fused(plan, step, why));
+  if (step->kernel == NULL) return GRAFT_OK;
+  if (c->is_written_elsewhere && !graft_plan_can_write(plan, step, node->outputs[0])) {
+    graft_refuse(why, "kernel %.60s cannot write to the given destination", step->kernel->name);
+    return GRAFT_OK;
+  }
   step->fusion = c->rule->def;
-  c->fused = step->kernel != NULL ? step : NULL;
+  c->fused = step;
   return GRAFT_OK;
+}
+
+// The result was written back over |owner|, which goes away: it has storage of its own now, under every name.
+static void take_over(graft_fuse_pass *pass, graft_tensor *result, graft_tensor *owner) {
+  graft_plan *plan = pass->plan;
+  result->view_of = NULL;
+  result->view_offset = 0;
+  result->device = owner->device;
+  result->n_uses = owner->n_uses;
+  pass->is_output[result->id] = pass->is_output[owner->id];
+  for (uint32_t i = 0; i < plan->tensors.n; ++i) {
+    graft_tensor *tensor = plan->tensors.items[i];
+    if (tensor->view_of == owner) tensor->view_of = result;
+  }
+  for (uint32_t i = 0; i < plan->n_outputs; ++i) {
+    if (plan->outputs[i].tensor == owner) plan->outputs[i].tensor = result;
+  }
 }
 
 // The only place that changes the plan.
@@ -109,9 +133,18 @@ static void replace(graft_fuse_pass *pass, const candidate *c, const graft_patte
     ++c->fused->n_fused;
   }
   plan->steps.items[c->step] = c->fused;
+  if (result->view_of != NULL && !c->is_written_elsewhere) take_over(pass, result, result->view_of);
   result->node = c->fused->node;
   result->output_index = 0;
   count_reads(c->fused->node, 1);
+}
+
+static bool is_written_elsewhere(const graft_pattern_match *match, const graft_tensor *result) {
+  if (result->view_of == NULL) return false;
+  for (uint32_t i = 0; i < match->pattern->graph->n_nodes; ++i) {
+    if (match->nodes[i] == result->view_of->node) return false;
+  }
+  return true;
 }
 
 static graft_status consider_exact(graft_fuse_pass *pass, candidate *c, const graft_pattern *pattern) {
@@ -122,6 +155,7 @@ static graft_status consider_exact(graft_fuse_pass *pass, candidate *c, const gr
   if (!is_found)
     graft_refuse(&why, "%s", match.why.text[0] != '\0' ? match.why.text : "the nodes are joined otherwise");
   if (is_found && graft_fuse_is_legal(pass, &match, &why) && check_inference(c, pass, &why)) {
+    c->is_written_elsewhere = is_written_elsewhere(&match, result_of(pass, c->step));
     GRAFT_TRY(make_fused(pass, c, &why));
   }
   if (c->fused == NULL) return graft_fuse_note(pass, c->rule, last, pattern->n_steps, why.text);
@@ -167,7 +201,7 @@ static bool capture(graft_fuse_pass *pass, candidate *c, const graft_pattern_mat
                                    .output = &result_of(pass, c->step)->desc,
                                    .n_nodes = pattern->graph->n_nodes,
                                    .node_attrs = attrs};
-  return c->rule->def->capture(&view, pass->attrs, why) || graft_refuse(why, "%s", why->text);
+  return c->rule->def->capture(&view, pass->attrs, why);
 }
 
 static graft_status try_pattern(graft_fuse_pass *pass, const graft_rule_pattern *entry, uint32_t step,

@@ -10,6 +10,10 @@ typedef struct group {
   const graft_tensor *result;  // the one value that stays
 } group;
 
+static const graft_tensor *owner_of(const graft_node *node) {
+  return graft_plan_root(node->outputs[0]);
+}
+
 static bool is_view(const graft_node *node) {
   return (node->op->traits & GRAFT_OP_VIEW) != 0;
 }
@@ -42,7 +46,6 @@ static bool check_step(const group *g, const graft_node *node, graft_reason *why
   const graft_planned_step *step = step_of(g, node), *last = step_of(g, g->result->node);
   if (step == NULL || last == NULL) return graft_refuse(why, "%.60s is no step of its own", node->label);
   if (!is_pure(node->op)) return graft_refuse(why, "%.60s is not pure", node->label);
-  if (graft_plan_writes_over(step)) return graft_refuse(why, "%.60s writes over existing storage", node->label);
   if (step->info.device != last->info.device) return graft_refuse(why, "%.60s runs on another device", node->label);
   const char *forced = g->pass->plan->force_kernel;
   if (forced != NULL && step->kernel != NULL && strcmp(step->kernel->name, forced) == 0) {
@@ -55,13 +58,74 @@ static bool check_view(const group *g, const graft_node *node, graft_reason *why
   return is_own(g, node->outputs[0]) || graft_refuse(why, "%.60s shows storage outside the group", node->label);
 }
 
-static uint32_t count_own_reads(const group *g, const graft_tensor *value) {
+// The last of the group's steps before |step| that wrote what |owner| stores.
+static const graft_node *last_writer(const group *g, const graft_tensor *owner, int32_t step) {
+  const graft_node *writer = NULL;
+  int32_t newest = GRAFT_PLAN_NONE;
+  for (uint32_t i = 0; i < g->pattern->graph->n_nodes; ++i) {
+    const graft_node *node = g->match->nodes[i];
+    const int32_t at = g->pass->step_of[node->outputs[0]->id];
+    if (is_view(node) || owner_of(node) != owner || at >= step || at <= newest) continue;
+    newest = at;
+    writer = node;
+  }
+  return writer;
+}
+
+static const graft_node *maker_of(graft_tensor *tensor) {
+  tensor = graft_fuse_resolve(tensor);
+  while (tensor->node != NULL && is_view(tensor->node)) tensor = graft_fuse_resolve(tensor->node->inputs[0]);
+  return tensor->node;
+}
+
+// What |node| reads of the group's own storage is what the edge says, and not what was written over it since.
+static bool check_versions(const group *g, const graft_node *node, graft_reason *why) {
+  const int32_t step = g->pass->step_of[node->outputs[0]->id];
+  for (uint32_t i = 0; i < node->n_inputs; ++i) {
+    graft_tensor *input = node->inputs[i];
+    if (input == NULL || !is_own(g, input)) continue;
+    if (maker_of(input) != last_writer(g, graft_plan_root(input), step)) {
+      return graft_refuse(why, "%.60s reads what was written over %.40s since", node->label, input->name);
+    }
+  }
+  return true;
+}
+
+// A copy to a destination that was given: it is written where it was written before, and nothing of the group reads it.
+static bool check_destination(const group *g, const graft_node *node, graft_reason *why) {
+  if (node != g->result->node) return graft_refuse(why, "%.60s writes over storage outside the group", node->label);
+  for (uint32_t i = 0; i < g->pattern->n_inputs; ++i) {
+    const graft_tensor *input = g->pattern->inputs[i];
+    if (input == NULL || g->match->values[input->id] == NULL) continue;
+    if (graft_plan_root(g->match->values[input->id]) == owner_of(node)) {
+      return graft_refuse(why, "%.60s works in place on storage outside the group", node->label);
+    }
+  }
+  return true;
+}
+
+// The result takes the place of an earlier member's: all of it, as it is laid out.
+static bool check_write_back(const group *g, const graft_node *node, graft_reason *why) {
+  const graft_tensor *owner = owner_of(node);
+  if (node != g->result->node) return true;
+  return (g->result->view_offset == 0 && graft_tensor_desc_same_layout(&g->result->desc, &owner->desc)) ||
+         graft_refuse(why, "%.60s writes over a part of %.40s", node->label, owner->name);
+}
+
+static bool check_write(const group *g, const graft_node *node, graft_reason *why) {
+  if (node->outputs[0]->view_of == NULL) return true;
+  return is_own(g, node->outputs[0]) ? check_write_back(g, node, why) : check_destination(g, node, why);
+}
+
+// Mentions of the value that |value| stores: by inputs, and by those who write over it.
+static uint32_t count_own_uses(const group *g, const graft_tensor *value) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < g->pattern->graph->n_nodes; ++i) {
     const graft_node *node = g->match->nodes[i];
     bool is_repeated = false;  // one node may stand in two places of a pattern
     for (uint32_t j = 0; j < i; ++j) is_repeated = is_repeated || g->match->nodes[j] == node;
     if (is_repeated || is_view(node)) continue;
+    n += node->outputs[0]->view_of == value;
     for (uint32_t k = 0; k < node->n_inputs; ++k) {
       n += node->inputs[k] != NULL && graft_plan_root(node->inputs[k]) == value;
     }
@@ -69,10 +133,30 @@ static uint32_t count_own_reads(const group *g, const graft_tensor *value) {
   return n;
 }
 
-// |value| goes away with the group: nobody else may want it, neither directly nor through a view.
+// Whether everybody outside the group who mentions the storage of |owner| does so by the name of the result.
+static bool is_known_as_result(const group *g, const graft_tensor *owner) {
+  const graft_plan *plan = g->pass->plan;
+  for (uint32_t s = 0; s < plan->steps.n; ++s) {
+    const graft_planned_step *step = plan->steps.items[s];
+    if (step == NULL || is_member(g, step->node)) continue;
+    for (uint32_t i = 0; i < step->node->n_inputs; ++i) {
+      graft_tensor *input = step->node->inputs[i];
+      if (input != NULL && graft_plan_root(input) == owner && maker_of(input) != g->result->node) return false;
+    }
+    const bool writes = step->node->outputs[0]->view_of == owner;
+    if (writes && (step->node->into == NULL || maker_of(step->node->into) != g->result->node)) return false;
+  }
+  return true;
+}
+
+// |value| goes away with the group: nobody else may want it, neither directly nor through a view. Where the result is
+// written back over it, the result goes on under its own name.
 static bool check_value(const group *g, const graft_tensor *value, graft_reason *why) {
-  if (g->pass->is_output[value->id]) return graft_refuse(why, "%.60s is an output of the graph", value->name);
-  if (value->n_uses != count_own_reads(g, value)) {
+  const bool is_written_back = g->result->view_of == value;
+  if (g->pass->is_output[value->id] && !is_written_back) {
+    return graft_refuse(why, "%.60s is an output of the graph", value->name);
+  }
+  if (is_written_back ? !is_known_as_result(g, value) : value->n_uses != count_own_uses(g, value)) {
     return graft_refuse(why, "%.60s is read outside the group", value->name);
   }
   return true;
@@ -80,7 +164,8 @@ static bool check_value(const group *g, const graft_tensor *value, graft_reason 
 
 static bool check_values(const group *g, const graft_node *node, graft_reason *why) {
   for (uint32_t i = 0; i < node->n_outputs; ++i) {
-    if (node->outputs[i] != g->result && !check_value(g, node->outputs[i], why)) return false;
+    const graft_tensor *output = node->outputs[i];
+    if (output != g->result && output->view_of == NULL && !check_value(g, output, why)) return false;
   }
   return true;
 }
@@ -122,9 +207,12 @@ bool graft_fuse_is_legal(const graft_fuse_pass *pass, const graft_pattern_match 
     if (node == NULL) return graft_refuse(why, "the pattern has a node that its result does not need");
     if (is_view(node)) {
       if (!check_view(&g, node, why)) return false;
-    } else if (!check_step(&g, node, why) || !check_values(&g, node, why)) {
+    } else if (!check_step(&g, node, why) || !check_write(&g, node, why) || !check_values(&g, node, why)) {
       return false;
     }
+  }
+  for (uint32_t i = 0; i < pattern->graph->n_nodes; ++i) {
+    if (!is_view(match->nodes[i]) && !check_versions(&g, match->nodes[i], why)) return false;
   }
   return check_inputs(&g, why);
 }

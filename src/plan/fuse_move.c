@@ -1,4 +1,5 @@
 // Moving steps apart and together before anything is matched.
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/plan/fuse.h"
@@ -35,17 +36,60 @@ static bool is_movable(const graft_node *node, graft_reason *why) {
   return graft_refuse(why, "%.60s is not pure, so what it touches is unknown", node->label);
 }
 
-static bool may_cross(const graft_plan *plan, uint32_t first, uint32_t n, uint32_t crossed, graft_reason *why) {
-  const graft_node *node = graft_plan_step_at(plan, crossed)->node;
-  if (!is_movable(node, why)) return false;
-  for (uint32_t i = first; i < first + n; ++i) {
-    const graft_node *moved = graft_plan_step_at(plan, i)->node;
+// The steps from |first| to |after|, and which of them move behind the others.
+typedef struct move {
+  graft_plan *plan;
+  uint32_t first, n;
+  bool *is_moving;
+} move;
+
+static graft_planned_step *step_at(const move *m, uint32_t index) {
+  return graft_plan_step_at(m->plan, m->first + index);
+}
+
+static bool may_cross(const move *m, uint32_t index, graft_reason *why) {
+  const graft_node *node = step_at(m, index)->node;
+  for (uint32_t i = 0; i < index; ++i) {
+    if (!m->is_moving[i]) continue;
+    const graft_node *moved = step_at(m, i)->node;
     if (reads(node, moved)) return graft_refuse(why, "%.50s reads what %.50s makes", node->label, moved->label);
-    if (graft_plan_steps_conflict(graft_plan_step_at(plan, i), graft_plan_step_at(plan, crossed))) {
+    if (graft_plan_steps_conflict(step_at(m, i), step_at(m, index))) {
       return graft_refuse(why, "%.50s and %.50s write over what the other uses", node->label, moved->label);
     }
   }
   return true;
+}
+
+// Whether step |index| works in place on what a moving step made: then it goes along.
+static bool follows(const move *m, uint32_t index) {
+  const graft_tensor *output = step_at(m, index)->node->outputs[0];
+  if (output->view_of == NULL) return false;
+  for (uint32_t i = 0; i < index; ++i) {
+    if (m->is_moving[i] && output->view_of->node == step_at(m, i)->node) return true;
+  }
+  return false;
+}
+
+static bool plan_move(move *m, uint32_t n_asked, graft_reason *why) {
+  for (uint32_t i = 0; i < m->n; ++i) {
+    if (!is_movable(step_at(m, i)->node, why)) return false;
+    m->is_moving[i] = i < n_asked || follows(m, i);
+    if (!m->is_moving[i] && !may_cross(m, i, why)) return false;
+  }
+  return true;
+}
+
+static void carry_out(const move *m, void **room) {
+  void **steps = m->plan->steps.items + m->first;
+  uint32_t n_room = 0, n_kept = 0;
+  for (uint32_t i = 0; i < m->n; ++i) {
+    if (m->is_moving[i]) {
+      room[n_room++] = steps[i];
+    } else {
+      steps[n_kept++] = steps[i];
+    }
+  }
+  memcpy(steps + n_kept, room, n_room * sizeof *room);
 }
 
 bool graft_fusion_delay(graft_fusion_editor *editor, uint32_t first, uint32_t n, uint32_t after, graft_reason *why) {
@@ -54,21 +98,14 @@ bool graft_fusion_delay(graft_fusion_editor *editor, uint32_t first, uint32_t n,
       after < first + n - 1) {
     return graft_refuse(why, "there are no such steps");
   }
-  for (uint32_t i = first; i < first + n; ++i) {
-    if (!is_movable(graft_plan_step_at(plan, i)->node, why)) return false;
-  }
-  for (uint32_t i = first + n; i <= after; ++i) {
-    if (!may_cross(plan, first, n, i, why)) return false;
-  }
-  void *moved[GRAFT_FUSION_MAX_NODES];
-  for (uint32_t done = 0; done < n;) {
-    // From the end of the range on, a part at a time, so that no memory is needed.
-    const uint32_t part = n - done < GRAFT_FUSION_MAX_NODES ? n - done : GRAFT_FUSION_MAX_NODES;
-    void **from = plan->steps.items + first + n - done - part, **end = plan->steps.items + after + 1 - done;
-    memcpy(moved, from, part * sizeof *moved);
-    memmove(from, from + part, (size_t)(end - (from + part)) * sizeof *from);
-    memcpy(end - part, moved, part * sizeof *moved);
-    done += part;
-  }
-  return true;
+  move m = {.plan = plan, .first = first, .n = after - first + 1};
+  void **room = calloc(m.n, sizeof *room);
+  m.is_moving = calloc(m.n, sizeof *m.is_moving);
+  bool is_done = room != NULL && m.is_moving != NULL;
+  if (!is_done) graft_refuse(why, "there is no memory for it");
+  is_done = is_done && plan_move(&m, n, why);
+  if (is_done) carry_out(&m, room);
+  free(m.is_moving);
+  free(room);
+  return is_done;
 }

@@ -151,6 +151,7 @@ static bool find(graft_pattern_match *match, const graft_tensor *wanted, graft_t
   if (pattern_node == NULL) return true;
   graft_node *node = tensor->node;
   if (node == NULL || wanted->output_index != tensor->output_index) return false;
+  if (node->outputs[tensor->output_index] != tensor) return false;  // copied from what the node made
   if (match->nodes[pattern_node->id] != NULL) return match->nodes[pattern_node->id] == node;
   match->nodes[pattern_node->id] = node;
   if (!is_same_node(match, pattern_node, node)) return false;

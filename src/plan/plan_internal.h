@@ -260,6 +260,9 @@ graft_status graft_plan_select(graft_plan *plan, graft_planned_step *step, bool 
 graft_status graft_plan_select_fused(graft_plan *plan, graft_planned_step *step, graft_reason *why);
 // expand.c: a step for |node| without a kernel; NULL when memory ends.
 graft_planned_step *graft_plan_make_step(graft_plan *plan, graft_node *node);
+// expand.c: whether the chosen kernel itself may write to |written|, part of existing storage: it is promised results
+// that are contiguous and aligned. Notes the input that it then works in place on.
+bool graft_plan_can_write(const graft_plan *plan, graft_planned_step *step, const graft_tensor *written);
 // fuse.c: groups of steps that a rule and a kernel want as one become one.
 graft_status graft_plan_fuse(graft_plan *plan);
 // fuse_report.c: rules with their counts, then what nearly became a group.
