@@ -32,8 +32,8 @@ static bool matches(const char *pattern, const char *name) {
   return pattern == NULL || fnmatch(pattern, name, 0) == 0;
 }
 
-static bool is_for(const graft_kernel_def *kernel, const graft_op_def *op) {
-  return strcmp(kernel->backend, "cpu") == 0 && (kernel->op == NULL || strcmp(kernel->op, op->name) == 0);
+static bool is_for(const graft_kernel_def *kernel, const graft_backend_def *backend, const graft_op_def *op) {
+  return strcmp(kernel->backend, backend->name) == 0 && (kernel->op == NULL || strcmp(kernel->op, op->name) == 0);
 }
 
 static graft_status find_kernels(subject *tested, graft_error *error) {
@@ -41,12 +41,13 @@ static graft_status find_kernels(subject *tested, graft_error *error) {
   graft_context *context = session->contexts[0];
   graft_device_info info;
   graft_device_describe(session->devices[0], &info);
+  const graft_backend_def *backend = graft_device_backend(session->devices[0]);
   uint32_t n = graft_context_n_kernels(context);
   tested->tallies = calloc(n + 1u, sizeof *tested->tallies);
   if (tested->tallies == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for %u tallies", n);
   for (uint32_t i = 0; i < n; ++i) {
     const graft_kernel_def *kernel = graft_context_kernel(context, i);
-    if (!is_for(kernel, tested->op) || !matches(session->options.kernel, kernel->name)) continue;
+    if (!is_for(kernel, backend, tested->op) || !matches(session->options.kernel, kernel->name)) continue;
     graft_testing_tally *tally = &tested->tallies[tested->n_tallies++];
     tally->kernel = kernel;
     tally->is_skipped = (kernel->requires & ~info.features) != 0;

@@ -26,6 +26,7 @@ typedef struct graft_conformance_options {
   bool is_quick;           // leave out what is large, and most combinations
   double random_seconds;   // > 0: instead of the cases as they are, cases with other sizes for so long
   graft_writer writer;     // write NULL: nothing is printed
+  const char *device;      // whose kernels are tested: "cuda:0"; NULL: "cpu". References always run on the CPU
 } graft_conformance_options;
 
 typedef struct graft_conformance_report {
@@ -39,7 +40,7 @@ typedef struct graft_conformance_report {
   double worst;                // largest error as a fraction of the bound
 } graft_conformance_report;
 
-// Tests the kernels of the "cpu" backend and prints one line per kernel, and one per failure with everything that is
+// Tests the kernels of the device's backend and prints one line per kernel, and one per failure with everything that is
 // needed to see it again. Returns GRAFT_OK when testing was possible, whatever it found.
 // Errors: GRAFT_E_NOT_FOUND (no operator or no kernel has such a name), GRAFT_E_NO_MEMORY, what contexts report.
 GRAFT_NODISCARD graft_status graft_conformance_run(const graft_conformance_options *options, graft_error *error,

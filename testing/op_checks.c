@@ -97,7 +97,7 @@ static void check_decomposition(graft_testing_session *session) {
   void *values[GRAFT_MAX_OUTPUTS] = {NULL};
   graft_error error = {0};
   graft_testing_vary(session, "decomposition");
-  graft_status status = graft_testing_decompose(example, session->devices[0], session->contexts[0], &error, values);
+  graft_status status = graft_testing_decompose(example, session->oracle, session->contexts[0], &error, values);
   if (status != GRAFT_OK) graft_testing_fail(session, "%s: %s", graft_status_name(status), error.message);
   ++session->tally->n_runs;
   for (uint32_t i = 0; i < example->op->n_outputs && status == GRAFT_OK; ++i) {
@@ -113,7 +113,7 @@ static void check_decomposition(graft_testing_session *session) {
 
 bool graft_testing_check_op(graft_testing_session *session, graft_testing_example *example, bool is_required) {
   graft_error error = {0};
-  graft_status status = graft_testing_solve(example, session->devices[0], session->contexts[0], &error);
+  graft_status status = graft_testing_solve(example, session->oracle, session->contexts[0], &error);
   if (status != GRAFT_OK) {
     graft_testing_vary(session, "oracle");
     if (is_required) graft_testing_fail(session, "%s: %s", graft_status_name(status), error.message);

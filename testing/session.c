@@ -39,7 +39,8 @@ static graft_status open_context(graft_testing_session *session, int32_t n_threa
                                    .without_builtins = true};
   GRAFT_TRY(graft_context_create(&options, error, out_context));
   graft_status status = register_all(session, *out_context, is_guarded);
-  if (status == GRAFT_OK) status = graft_device_open(*out_context, "cpu", out_device);
+  const char *device = session->options.device != NULL ? session->options.device : "cpu";
+  if (status == GRAFT_OK) status = graft_device_open(*out_context, device, out_device);
   if (status != GRAFT_OK && error != NULL) *error = *graft_context_error(*out_context);
   return status;
 }
@@ -53,6 +54,7 @@ graft_status graft_testing_session_open(const graft_conformance_options *options
   for (int i = 0; i < GRAFT_TESTING_N_DEVICES && status == GRAFT_OK; ++i) {
     status = open_context(session, n_threads[i], false, error, &session->contexts[i], &session->devices[i]);
   }
+  if (status == GRAFT_OK) status = graft_device_open(session->contexts[0], "cpu", &session->oracle);
   if (status == GRAFT_OK) {
     status = open_context(session, 2, true, error, &session->guarded_context, &session->guarded_device);
   }

@@ -23,6 +23,7 @@ typedef struct graft_testing_session {
   // The same registry on devices of 2, 1 and 5 threads, and once more on guarded memory.
   graft_context *contexts[GRAFT_TESTING_N_DEVICES];
   graft_device *devices[GRAFT_TESTING_N_DEVICES];
+  graft_device *oracle;  // of the first context: the CPU, which has every reference
   graft_context *guarded_context;
   graft_device *guarded_device;
   graft_backend_def guarded_backend;

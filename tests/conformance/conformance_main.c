@@ -1,7 +1,7 @@
 // The conformance tests as a program.
 //
 //   conformance [--folder NAME] [--op PATTERN] [--kernel PATTERN] [--case PATTERN] [--form PATTERN] [--seed N] [--wide]
-//               [--random SECONDS] [--target NAME]
+//               [--random SECONDS] [--target NAME] [--device NAME]
 //
 // --folder takes the operators of the built-in extension graft.NAME. Exits with 0 when nothing failed, 1 when something
 // did, 2 when testing was not possible.
@@ -24,6 +24,7 @@ static bool read_option(const char *name, const char *value, graft_conformance_o
   else if (strcmp(name, "--case") == 0) options->case_name = value;
   else if (strcmp(name, "--form") == 0) options->form = value;
   else if (strcmp(name, "--target") == 0) options->cpu_target = value;
+  else if (strcmp(name, "--device") == 0) options->device = value;
   else if (strcmp(name, "--seed") == 0) options->seed = strtoull(value, &end, 10);
   else if (strcmp(name, "--random") == 0) options->random_seconds = strtod(value, &end);
   else return false;

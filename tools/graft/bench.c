@@ -15,7 +15,7 @@
 enum { MAX_RUNS = 1000 };
 
 typedef struct bench_wishes {
-  const char *model, *prompt, *fusion, *transformer, *type_name;
+  const char *model, *prompt, *fusion, *transformer, *type_name, *device;
   graft_weight_type type;
   int64_t n_runs, n_threads, n_steps, size[2];
   bool as_json, has_steps, has_size;
@@ -121,8 +121,8 @@ static graft_status time_generations(graft_context *context, const bench_wishes 
   graft_pipeline *pipeline = NULL;
   work_count count = {0};
   double begun = tool_now(), unused;
-  const graft_pipeline_options options = {
-      .struct_size = sizeof options, .transformer = w->transformer, .type = w->type};
+  graft_pipeline_options options = {.struct_size = sizeof options, .transformer = w->transformer, .type = w->type};
+  GRAFT_TRY(graft_device_open(context, w->device, &options.device));
   GRAFT_TRY(graft_pipeline_open(context, path, &options, &pipeline));
   graft_status status = generate_once(pipeline, w, &count, false, &unused);
   out_times->first = tool_now() - begun;
@@ -172,11 +172,12 @@ static int bench_generate(graft_context *context, const bench_wishes *wishes) {
 }
 
 static int run(const tool_command *self, int argc, char **argv) {
-  bench_wishes w = {.prompt = "a red apple on a blue background", .n_runs = 5};
+  bench_wishes w = {.prompt = "a red apple on a blue background", .n_runs = 5, .device = "cpu"};
   const tool_option options[] = {
       {"model", 'm', TOOL_TEXT, "FOLDER", "generate: model (default: the one that ships with graft).", &w.model, 0, 0,
        NULL},
       {"prompt", 'p', TOOL_TEXT, "TEXT", "generate: what to draw.", &w.prompt, 0, 0, NULL},
+      {"device", 0, TOOL_TEXT, "NAME", "generate: the device (default: cpu).", &w.device, 0, 0, NULL},
       {"transformer", 0, TOOL_TEXT, "FILE", TOOL_TRANSFORMER_HELP, &w.transformer, 0, 0, NULL},
       {"type", 0, TOOL_TEXT, "TYPE", TOOL_TYPE_HELP, &w.type_name, 0, 0, NULL},
       {"steps", 0, TOOL_INT, "N", "generate: sampler steps (default: the model's).", &w.n_steps, 1, 1e6, &w.has_steps},

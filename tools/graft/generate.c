@@ -16,7 +16,7 @@
 enum { MAX_BATCH = GRAFT_MAX_IMAGES };
 
 typedef struct wishes {
-  const char *prompt, *negative, *model, *output, *noise, *dump, *profile, *transformer, *type, *fusion;
+  const char *prompt, *negative, *model, *output, *noise, *dump, *profile, *transformer, *type, *fusion, *device;
   int64_t n_steps, n_images, n_threads, size[2];
   double guidance;
   uint64_t seed;
@@ -185,8 +185,9 @@ static graft_status run_request(graft_context *context, const char *model, const
   graft_safetensors *noise_file = NULL;
   graft_view noise = {0};
   session s = {.is_quiet = w->is_quiet, .error = error};
-  const graft_pipeline_options options = {.struct_size = sizeof options, .transformer = w->transformer, .type = type};
-  graft_status status = graft_pipeline_open(context, model, &options, &pipeline);
+  graft_pipeline_options options = {.struct_size = sizeof options, .transformer = w->transformer, .type = type};
+  graft_status status = graft_device_open(context, w->device != NULL ? w->device : "cpu", &options.device);
+  if (status == GRAFT_OK) status = graft_pipeline_open(context, model, &options, &pipeline);
   if (status == GRAFT_OK && w->noise != NULL) status = open_noise(w->noise, error, &noise_file, &noise);
   if (status == GRAFT_OK) {
     graft_generate_request request;
@@ -227,6 +228,8 @@ static int run(const tool_command *self, int argc, char **argv) {
        0, 0, NULL},
       {"model", 'm', TOOL_TEXT, "FOLDER", "Model in the diffusers layout (default: the one that ships with graft).",
        &w.model, 0, 0, NULL},
+      {"device", 0, TOOL_TEXT, "NAME", "Device to run on, as graft devices names it (default: cpu).", &w.device, 0, 0,
+       NULL},
       {"transformer", 0, TOOL_TEXT, "FILE", TOOL_TRANSFORMER_HELP, &w.transformer, 0, 0, NULL},
       {"type", 0, TOOL_TEXT, "TYPE", TOOL_TYPE_HELP, &w.type, 0, 0, NULL},
       {"steps", 0, TOOL_INT, "N", "Sampler steps (default: the model's).", &w.n_steps, 1, any, &w.has_steps},

@@ -83,6 +83,8 @@ static int run(const tool_command *self, int argc, char **argv) {
       {"kernel", 0, TOOL_TEXT, "PATTERN", "test, bench: kernels whose names match.", &w.kernel, 0, 0, NULL},
       {"case", 0, TOOL_TEXT, "PATTERN", "test, bench: cases whose names match.", &w.case_name, 0, 0, NULL},
       {"device", 0, TOOL_TEXT, "NAME", "test, bench: the device (default: cpu).", &w.device, 0, 0, NULL},
+      {"dtype", 0, TOOL_TEXT, "NAME", "bench: type of all floats (default: as the case says).", &w.dtype_name, 0, 0,
+       NULL},
       {"seed", 0, TOOL_SEED, "N", "test, bench: of the values in the inputs (default: 1).", &w.seed, 0, 0, NULL},
       {"quick", 0, TOOL_FLAG, NULL, "test: leave out what is large and most combinations.", &w.is_quick, 0, 0, NULL},
       {"threads", 0, TOOL_INT, "N", "bench: CPU threads (default: all cores).", &w.n_threads, 1, 1024, NULL},
@@ -92,6 +94,9 @@ static int run(const tool_command *self, int argc, char **argv) {
   size_t n_words = 0;
   int parsed = tool_parse(self, argc, argv, options, sizeof options / sizeof options[0], &word, 1, &n_words);
   if (parsed != TOOL_PARSED) return parsed;
+  if (w.dtype_name != NULL) w.dtype = graft_dtype_find(w.dtype_name);
+  if (w.dtype_name != NULL && (w.dtype == NULL || !w.dtype->is_float))
+    return tool_usage(self, "--dtype takes f32, f16, bf16, f8_e4m3 or f8_e5m2");
   for (int i = 0; i < N_ACTIONS && n_words == 1; ++i)
     if (strcmp(word, action_names[i]) == 0) return act((action)i, &w);
   return tool_usage(self, "say what to do: graft ops list, graft ops test or graft ops bench");

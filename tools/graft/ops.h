@@ -6,7 +6,8 @@
 
 // What the command line asks for. Patterns are a shell's; NULL takes everything.
 typedef struct tool_ops_wishes {
-  const char *op, *kernel, *case_name, *device;
+  const char *op, *kernel, *case_name, *device, *dtype_name;
+  graft_dtype dtype;  // bench: of all floats; NULL: as the case says
   int64_t n_threads;
   uint64_t seed;
   bool is_quick, as_json;

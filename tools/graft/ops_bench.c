@@ -23,11 +23,23 @@ static double percent_of_peak(const bench_run *run, const graft_bench_result *re
   return 100 * (of_flops > of_memory ? of_flops : of_memory);
 }
 
+static json_t *describe_shapes(const graft_op_case *sample) {
+  json_t *list = json_array();
+  for (uint32_t i = 0; i < sample->n_inputs; ++i) {
+    json_t *shape = json_array();
+    for (int32_t d = 0; sample->inputs[i].dtype != NULL && d < sample->inputs[i].rank; ++d)
+      json_array_append_new(shape, json_integer((json_int_t)sample->inputs[i].shape[d]));
+    json_array_append_new(list, shape);
+  }
+  return list;
+}
+
 static json_t *describe(const bench_run *run, const graft_bench_options *options, const graft_bench_result *result) {
-  return json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:i}", "op", options->op->name, "case",
-                   options->sample->name, "kernel", options->kernel->name, "ms", 1e3 * result->median_seconds,
-                   "best_ms", 1e3 * result->best_seconds, "gflop_per_s", result->gflops, "gb_per_s", result->gbytes,
-                   "percent_of_peak", percent_of_peak(run, result), "runs", (int)result->n_runs);
+  return json_pack("{s:s, s:s, s:o, s:s, s:f, s:f, s:f, s:f, s:f, s:i}", "op", options->op->name, "case",
+                   options->sample->name, "shapes", describe_shapes(options->sample), "kernel", options->kernel->name,
+                   "ms", 1e3 * result->median_seconds, "best_ms", 1e3 * result->best_seconds, "gflop_per_s",
+                   result->gflops, "gb_per_s", result->gbytes, "percent_of_peak", percent_of_peak(run, result), "runs",
+                   (int)result->n_runs);
 }
 
 static void print_result(const bench_run *run, const graft_bench_options *options, const graft_bench_result *result) {
@@ -47,6 +59,8 @@ static graft_status bench_kernel(bench_run *run, const graft_op_def *op, const g
                                        .op = op,
                                        .sample = sample,
                                        .kernel = kernel,
+                                       .weights = run->wishes->dtype,
+                                       .activations = run->wishes->dtype,
                                        .seed = run->wishes->seed};
   graft_status status = graft_bench_run(&options, &error, &result);
   if (status == GRAFT_E_UNSUPPORTED) return GRAFT_OK;

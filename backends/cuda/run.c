@@ -1,0 +1,189 @@
+// Running a recording: replayed as one graph, dispatched command by command where it may be cancelled in between, or
+// step by step where somebody watches.
+#include <time.h>
+
+#include "backends/cuda/recording.h"
+#include "backends/cuda/replay.h"
+
+// A replay cannot be stopped half-way: one that takes longer is dispatched instead where the caller may cancel.
+static const double longest_replay_seconds = 0.04;
+
+static double seconds_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static graft_status issue_launch(graft_cuda_device *device, const graft_cuda_command *command, graft_error *error) {
+  size_t bytes = command->args_bytes;
+  void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, command->args, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                   CU_LAUNCH_PARAM_END};
+  const CUresult result = device->driver.cuLaunchKernel(
+      command->function, command->grid[0], command->grid[1], command->grid[2], command->block[0], command->block[1],
+      command->block[2], command->shared_bytes, device->stream, NULL, bytes > 0 ? extra : NULL);
+  return graft_cuda_check(device, result, "launching a kernel", error);
+}
+
+static graft_status issue_one(graft_cuda_device *device, const graft_cuda_command *command, graft_error *error) {
+  if (command->kind == GRAFT_CUDA_LAUNCH) return issue_launch(device, command, error);
+  if (command->kind == GRAFT_CUDA_CALL) return command->run(command->args, device->stream, error);
+  const graft_cuda_fill *fill = command->args;
+  const CUresult result =
+      device->driver.cuMemsetD8Async(fill->target, (unsigned char)fill->value, fill->bytes, device->stream);
+  return graft_cuda_check(device, result, "filling GPU memory", error);
+}
+
+graft_status graft_cuda_issue(graft_recording *recording, uint32_t first_command, uint32_t end_command,
+                              graft_error *error) {
+  for (uint32_t i = first_command; i < end_command; ++i) {
+    GRAFT_TRY(issue_one(recording->device, &recording->commands[i], error));
+  }
+  return GRAFT_OK;
+}
+
+static bool should_stop(const graft_run_control *control) {
+  return control->abort != NULL && control->abort(control->abort_user);
+}
+
+static graft_status fail_cancelled(graft_error *error) {
+  return GRAFT_FAIL(error, GRAFT_E_CANCELLED, "the run was cancelled");
+}
+
+// Waits for |event| and asks meanwhile whether to stop: at once for short work, later only now and then.
+static graft_status wait_for(graft_cuda_device *device, CUevent event, const graft_run_control *control,
+                             graft_error *error) {
+  static const double spin_seconds = 2e-4;
+  const double begin = seconds_now();
+  while (true) {
+    const CUresult result = device->driver.cuEventQuery(event);
+    if (result == CUDA_SUCCESS) return GRAFT_OK;
+    if (result != CUDA_ERROR_NOT_READY) return graft_cuda_check(device, result, "running on the GPU", error);
+    if (seconds_now() - begin < spin_seconds) continue;
+    if (should_stop(control)) return fail_cancelled(error);
+    const struct timespec pause = {.tv_nsec = 50000};
+    nanosleep(&pause, NULL);
+  }
+}
+
+// Keeps the work that is on the stream short, so that stopping means waiting for little.
+static void adapt(graft_recording *recording, double seconds) {
+  static const double long_seconds = 5e-3, short_seconds = 1e-3;
+  if (seconds > long_seconds && recording->in_flight > GRAFT_CUDA_FEWEST_IN_FLIGHT) recording->in_flight /= 2;
+  if (seconds < short_seconds && recording->in_flight < GRAFT_CUDA_MOST_IN_FLIGHT) recording->in_flight *= 2;
+}
+
+static graft_status dispatch(graft_recording *recording, uint32_t first, uint32_t end, const graft_run_control *control,
+                             graft_error *error) {
+  graft_cuda_device *device = recording->device;
+  bool is_pending[2] = {false, false};
+  uint32_t turn = 0;
+  while (first < end) {
+    if (should_stop(control)) return fail_cancelled(error);
+    const double begin = seconds_now();
+    if (is_pending[turn]) GRAFT_TRY(wait_for(device, device->progress[turn], control, error));
+    if (is_pending[turn]) adapt(recording, seconds_now() - begin);
+    const uint32_t part = end - first < recording->in_flight ? end - first : recording->in_flight;
+    GRAFT_TRY(graft_cuda_issue(recording, first, first + part, error));
+    const CUresult result = device->driver.cuEventRecord(device->progress[turn], device->stream);
+    GRAFT_TRY(graft_cuda_check(device, result, "following the GPU's progress", error));
+    is_pending[turn] = true;
+    turn = 1 - turn;
+    first += part;
+  }
+  if (!is_pending[1 - turn]) return GRAFT_OK;
+  return wait_for(device, device->progress[1 - turn], control, error);
+}
+
+static uint32_t step_of(const graft_recording *recording, uint32_t command) {
+  uint32_t step = 0;
+  while (step + 1 < recording->n_steps && recording->first_command[step + 1] <= command) ++step;
+  return step;
+}
+
+// Whether a kernel could not work with its data: the first such record, with which the run fails.
+static graft_status find_fault(graft_recording *recording, const graft_run_control *control, graft_error *error) {
+  graft_status status = GRAFT_OK;
+  for (uint32_t i = 0; i < recording->n_faults; ++i) {
+    graft_cuda_fault *fault = &recording->faults[i];
+    if (fault->code == 0) continue;
+    if (status == GRAFT_OK) {
+      status = recording->reports[i](fault, error);
+      if (control->out_step != NULL) *control->out_step = recording->fault_steps[i];
+    }
+    *fault = (graft_cuda_fault){0};
+  }
+  return status;
+}
+
+// One step after another, each finished before it is said to be.
+static graft_status run_watched(graft_recording *recording, uint32_t first, uint32_t end,
+                                const graft_run_control *control, graft_error *error) {
+  for (uint32_t step = first; step < end; ++step) {
+    if (control->out_step != NULL) *control->out_step = step;
+    control->on_step(control->on_step_user, step, false);
+    graft_status status =
+        dispatch(recording, recording->first_command[step], recording->first_command[step + 1], control, error);
+    graft_status waited = graft_cuda_wait(recording->device, status == GRAFT_OK ? error : NULL);
+    control->on_step(control->on_step_user, step, true);
+    if (status == GRAFT_OK) status = waited;
+    if (status == GRAFT_OK) status = find_fault(recording, control, error);
+    GRAFT_TRY(status);
+  }
+  return GRAFT_OK;
+}
+
+static bool should_replay(const graft_recording *recording, bool is_whole, const graft_run_control *control) {
+  if (!is_whole || !graft_cuda_can_replay(recording)) return false;
+  return control->abort == NULL || recording->graph_seconds < longest_replay_seconds;
+}
+
+static graft_status run_at_once(graft_recording *recording, uint32_t first, uint32_t end,
+                                const graft_run_control *control, graft_error *error) {
+  graft_cuda_device *device = recording->device;
+  const uint32_t first_command = recording->first_command[first], end_command = recording->first_command[end];
+  const bool is_whole = first == 0 && end == recording->n_steps;
+  const bool is_replay = should_replay(recording, is_whole, control);
+  const double begin = seconds_now();
+  graft_status status = GRAFT_OK;
+  if (is_replay) {
+    status = should_stop(control) ? fail_cancelled(error) : graft_cuda_replay(recording, error);
+  } else if (control->abort != NULL) {
+    status = dispatch(recording, first_command, end_command, control, error);
+  } else {
+    status = graft_cuda_issue(recording, first_command, end_command, error);
+  }
+  // Memory is in use until the stream is empty, also after a failure.
+  graft_status waited = graft_cuda_wait(device, status == GRAFT_OK ? error : NULL);
+  if (status == GRAFT_OK) status = waited;
+  if (is_replay) recording->graph_seconds = seconds_now() - begin;
+  if (status == GRAFT_OK && is_whole) recording->is_warm = true;
+  graft_status fault = find_fault(recording, control, status == GRAFT_OK ? error : NULL);
+  return status == GRAFT_OK ? fault : status;
+}
+
+// Whether somebody captures the stream into a graph of their own: then the work is only put on it.
+static bool is_captured_outside(graft_cuda_device *device) {
+  CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUresult result = device->driver.cuStreamIsCapturing(device->stream, &state);
+  return result == CUDA_SUCCESS && state == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+graft_status graft_cuda_record_run(graft_recording *recording, uint32_t first, uint32_t end,
+                                   const graft_run_control *control, graft_error *error) {
+  static const graft_run_control nobody = {0};
+  if (control == NULL) control = &nobody;
+  graft_cuda_device *device = recording->device;
+  if (first >= end) return GRAFT_OK;
+  GRAFT_TRY(graft_cuda_begin_turn(device, error));
+  if (control->out_step != NULL) *control->out_step = step_of(recording, recording->first_command[first]);
+  graft_status status = GRAFT_OK;
+  if (is_captured_outside(device)) {
+    status = graft_cuda_issue(recording, recording->first_command[first], recording->first_command[end], error);
+  } else if (control->on_step != NULL) {
+    status = run_watched(recording, first, end, control, error);
+  } else {
+    status = run_at_once(recording, first, end, control, error);
+  }
+  graft_cuda_end_turn(device);
+  return status;
+}

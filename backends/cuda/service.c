@@ -1,0 +1,30 @@
+// What CUDA devices offer by name.
+#include <string.h>
+
+#include "backends/cuda/device.h"
+
+static const graft_cuda_info *describe(const graft_device *device) {
+  const graft_cuda_device *state = graft_device_state(device);
+  return &state->info;
+}
+
+static const graft_cuda_context_service context_service = {
+    .struct_size = sizeof context_service, .runtime = "cuda", .describe = describe};
+static const graft_cuda_blas_service blas_service = {
+    .struct_size = sizeof blas_service, .has_int8 = true, .open = graft_cuda_blas_open};
+
+const void *graft_cuda_service(void *state, const char *name) {
+  static const struct {
+    const char *name;
+    const void *table;
+  } services[] = {
+      {GRAFT_CUDA_CONTEXT_SERVICE, &context_service}, {GRAFT_CUDA_DEVICE_SERVICE, &context_service},
+      {GRAFT_CUDA_BLAS_SERVICE, &blas_service},       {GRAFT_GPU_CONTEXT_SERVICE, &context_service},
+      {GRAFT_GPU_DEVICE_SERVICE, &context_service},   {GRAFT_GPU_BLAS_SERVICE, &blas_service},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof services / sizeof services[0]; ++i) {
+    if (strcmp(services[i].name, name) == 0) return services[i].table;
+  }
+  return NULL;
+}

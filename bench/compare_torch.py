@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Times graft's CUDA kernels and PyTorch's on the same shapes and the same card, and writes both as JSON.
+
+    bench/compare_torch.py --graft build/release/graft --out docs/measurements/h200-ops.json
+
+Graft is timed by `graft ops bench --device cuda:0 --json`, PyTorch by CUDA events around many calls; the two take turns,
+operator by operator. Times are medians; PyTorch's are of one call inside a CUDA graph, so that neither side pays for
+its front end.
+"""
+import argparse
+import json
+import statistics
+import subprocess
+
+import torch
+import torch.nn.functional as F
+
+DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+
+
+def time_call(call, n_runs=20):
+    """Median milliseconds of |call|, replayed as a CUDA graph."""
+    for _ in range(3):
+        call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call()
+    times = []
+    for _ in range(n_runs):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end))
+    return statistics.median(times)
+
+
+def random(shape, dtype):
+    return torch.randn(shape, device="cuda").to(dtype)
+
+
+def torch_call(op, shapes, dtype):
+    """PyTorch's way to compute |op| on inputs of |shapes|, or None where it has none."""
+    x = [random(s, dtype) if s else None for s in shapes]
+    if op == "graft.linear.v1":
+        return lambda: F.linear(*x)
+    if op == "graft.rms_norm.v1":
+        return lambda: F.rms_norm(x[0], x[0].shape[-1:], x[1] if len(x) > 1 else None, 1e-5)
+    if op == "graft.layer_norm.v1":
+        return lambda: F.layer_norm(x[0], x[0].shape[-1:], *x[1:3])
+    if op == "graft.group_norm.v1":
+        return lambda: F.group_norm(x[0], 32, *x[1:3])
+    if op == "graft.softmax.v1":
+        return lambda: F.softmax(x[0], -1)
+    if op == "graft.silu.v1":
+        return lambda: F.silu(x[0])
+    if op in ("graft.add.v1", "graft.mul.v1"):
+        return lambda: x[0] + x[1] if op == "graft.add.v1" else x[0] * x[1]
+    if op == "graft.conv2d.v1":
+        images, weight = (t.to(memory_format=torch.channels_last) for t in x[:2])
+        return lambda: F.conv2d(images, weight, x[2] if len(x) > 2 else None, padding=weight.shape[-1] // 2)
+    if op == "graft.scaled_dot_product_attention.v1":
+        q, k, v = (t.transpose(1, 2) for t in x[:3])
+        return lambda: F.scaled_dot_product_attention(q, k, v, enable_gqa=q.shape[1] != k.shape[1])
+    return None
+
+
+def peaks():
+    """What the card can do: a copy beyond all caches, and products of large random matrices."""
+    source = torch.empty(1 << 30, dtype=torch.uint8, device="cuda").random_()
+    target = torch.empty_like(source)
+    copy = 2 * source.numel() / time_call(lambda: target.copy_(source)) * 1e-6
+    del source, target
+    result = {"copy_gb_per_s": copy}
+    for name, dtype in DTYPES.items():
+        a, b = random((8192, 8192), dtype), random((8192, 8192), dtype)
+        result[f"{name}_tflop_per_s"] = 2 * 8192**3 / time_call(lambda: a @ b) * 1e-9
+    return result
+
+
+def bench_graft(program, op, dtype):
+    command = [program, "ops", "bench", "--device", "cuda:0", "--op", op, "--dtype", dtype, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return json.loads(done.stdout) if done.returncode == 0 else []
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--graft", required=True, help="the program")
+    parser.add_argument("--out", required=True, help="file to write")
+    parser.add_argument("--commit", default="", help="commit of the program")
+    parser.add_argument("--dtypes", nargs="+", default=["bf16"], choices=sorted(DTYPES))
+    parser.add_argument("--ops", nargs="+", default=["linear", "scaled_dot_product_attention", "rms_norm", "layer_norm",
+                                                     "group_norm", "conv2d", "softmax", "silu", "add", "mul"])
+    arguments = parser.parse_args()
+    rows = []
+    for dtype in arguments.dtypes:
+        for noun in arguments.ops:
+            op = f"graft.{noun}.v1"
+            for row in bench_graft(arguments.graft, op, dtype):
+                call = torch_call(op, [tuple(s) if s else None for s in row.get("shapes", [])], DTYPES[dtype]) \
+                    if row.get("shapes") else None
+                row["dtype"] = dtype
+                row["torch_ms"] = time_call(call) if call else None
+                rows.append(row)
+    driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True,
+                            text=True, check=False).stdout.strip()
+    report = {"card": torch.cuda.get_device_name(), "driver": driver, "torch": torch.__version__,
+              "commit": arguments.commit, "peaks": peaks(), "ops": rows}
+    with open(arguments.out, "w", encoding="utf-8") as file:
+        json.dump(report, file, indent=1)
+        file.write("\n")
+
+
+if __name__ == "__main__":
+    main()

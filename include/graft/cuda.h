@@ -1,0 +1,151 @@
+// cuda.h — for authors of CUDA kernels: facts about a device, functions of embedded device code, and how launches and
+// library calls are recorded. graft's own kernels use nothing else.
+//
+//   static const graft_cuda_module module = {.struct_size = sizeof module, .name = "acme", .image = acme_fatbin};
+//   GRAFT_TRY(graft_cuda_function_load(node->device, &module, "acme_scale", 0, error, &function));  // in prepare
+//   graft_cuda_launch launch = {.struct_size = sizeof launch, .function = function, .grid = {n_blocks, 1, 1},
+//                               .block = {256, 1, 1}, .params = &params, .params_bytes = sizeof params};
+//   return graft_cuda_encode(encoder, &launch, args->error);                                        // in encode
+//
+// The parameters of a kernel are one struct, given by value: `__global__ void acme_scale(acme_scale_params p)`.
+//
+// Everything that is recorded runs in order on the stream of its device. A launch with fixed parameters can always be
+// captured into a CUDA graph and is; a library call says whether it can.
+//
+// The entry "cuda" of graft_context_options.devices takes the words "library=PATH" (a driver library instead of the
+// system's libcuda.so.1), "virtual=N" (so many devices on each card, for tests of several devices) and "replay=off"
+// (no CUDA graphs), as in "cuda virtual=2 replay=off".
+#ifndef GRAFT_CUDA_H
+#define GRAFT_CUDA_H
+
+#include "graft/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct graft_cuda_function graft_cuda_function;
+
+// Facts about a device of the "cuda" backend. Handles are those of the driver interface (CUcontext, CUstream, CUdevice)
+// as plain pointers and integers, so that this header needs no toolkit; the runtime interface takes the same stream.
+typedef struct graft_cuda_info {
+  uint32_t struct_size;
+  int32_t ordinal;                       // of the card among those that the driver counts; virtual devices share one
+  int32_t compute_major, compute_minor;  // 9, 0
+  int32_t n_multiprocessors;
+  int32_t warp_size;
+  int32_t max_threads_per_block;
+  size_t shared_bytes_per_block;  // the most that a launch may ask for
+  size_t l2_bytes;
+  void *context;  // CUcontext
+  void *stream;   // CUstream on which all work of this device runs
+} graft_cuda_info;
+
+// Services (graft_device_service). The first two give the facts above: "context" the stream, on which work is ordered
+// with graft's own, and "device" the card's ordinal. The names that begin with "gpu" are the same for every backend of
+// this kind; a GPU's runtime is `runtime`.
+#define GRAFT_CUDA_CONTEXT_SERVICE "cuda.context.v1"
+#define GRAFT_CUDA_DEVICE_SERVICE "cuda.device.v1"
+#define GRAFT_CUDA_BLAS_SERVICE "cuda.blas.v1"
+#define GRAFT_GPU_CONTEXT_SERVICE "gpu.context.v1"
+#define GRAFT_GPU_DEVICE_SERVICE "gpu.device.v1"
+#define GRAFT_GPU_BLAS_SERVICE "gpu.blas.v1"
+
+typedef struct graft_cuda_context_service {
+  uint32_t struct_size;
+  const char *runtime;  // "cuda"
+  const graft_cuda_info *(*describe)(const graft_device *device);
+} graft_cuda_context_service;
+
+// Facts about |device|; NULL for other backends. Borrowed. Thread-safe.
+GRAFT_API const graft_cuda_info *graft_cuda_describe(const graft_device *device);
+
+// Device code: a fat binary, cubin or PTX text, as `nvcc -fatbin` writes it. Constant, with static storage.
+typedef struct graft_cuda_module {
+  uint32_t struct_size;
+  const char *name;
+  const void *image;
+} graft_cuda_module;
+
+// The function |name| of |module|, which is loaded once per device and kept until the device is closed. |shared_bytes|
+// is the most dynamic shared memory that a launch will ask for. For `prepare`; thread-safe.
+// Errors: GRAFT_E_DEVICE (no code for this card, no such function, the driver's reason), GRAFT_E_NO_MEMORY.
+GRAFT_API GRAFT_NODISCARD graft_status graft_cuda_function_load(const graft_device *device,
+                                                                const graft_cuda_module *module, const char *name,
+                                                                size_t shared_bytes, graft_error *error,
+                                                                graft_cuda_function **out_function);
+
+// One launch. An empty grid (a 0 in it) is nothing to do. A launch should take less than 10 ms, because a run can only
+// be cancelled between two.
+typedef struct graft_cuda_launch {
+  uint32_t struct_size;
+  graft_cuda_function *function;
+  uint32_t grid[3], block[3];
+  uint32_t shared_bytes;
+  const void *params;  // copied
+  size_t params_bytes;
+} graft_cuda_launch;
+
+// Adds a launch to the step being recorded. Errors: GRAFT_E_NO_MEMORY, GRAFT_E_INVALID (a size the card cannot launch).
+GRAFT_API GRAFT_NODISCARD graft_status graft_cuda_encode(graft_encoder *encoder, const graft_cuda_launch *launch,
+                                                         graft_error *error);
+
+// Work that a library puts on the stream. |run| is called at every run that is not a replay, with the device's context
+// current, and must only enqueue. What it enqueues is decided by the first |key_bytes| of |args| alone.
+typedef struct graft_cuda_call {
+  uint32_t struct_size;
+  graft_status (*run)(const void *args, void *stream, graft_error *error);
+  const void *args;  // copied, aligned to 16 bytes
+  size_t args_bytes, key_bytes;
+  bool is_capture_safe;  // no effects on the host that each run needs, no decision on contents of tensors
+} graft_cuda_call;
+
+GRAFT_API GRAFT_NODISCARD graft_status graft_cuda_encode_call(graft_encoder *encoder, const graft_cuda_call *call,
+                                                              graft_error *error);
+
+// Fills |bytes| bytes of device memory with |value|.
+GRAFT_API GRAFT_NODISCARD graft_status graft_cuda_encode_fill(graft_encoder *encoder, void *target, uint8_t value,
+                                                              size_t bytes, graft_error *error);
+
+// What a kernel says of data that it cannot work with; the first one to set |code| from 0 is heard.
+typedef struct graft_cuda_fault {
+  int32_t code;
+  int32_t reserved;
+  int64_t values[2];
+} graft_cuda_fault;
+
+// A fault record for the step being recorded: device code writes it, and after the run |report| turns a record whose
+// code is not 0 into the error with which the run fails. |*out_address| is its address on the device.
+// Errors: GRAFT_E_NO_MEMORY, GRAFT_E_UNSUPPORTED (more than 64 in one recording).
+GRAFT_API GRAFT_NODISCARD graft_status graft_cuda_encode_fault(graft_encoder *encoder,
+                                                               graft_status (*report)(const graft_cuda_fault *fault,
+                                                                                      graft_error *error),
+                                                               graft_error *error, void **out_address);
+
+// NVIDIA's matrix libraries, loaded when first asked for. |cublas| is a cublasHandle_t on the device's stream with host
+// pointer mode: borrowed, never kept or destroyed, and left with stream, pointer mode, math mode and workspace as they
+// are. Its only user at a time is the recording that runs. |lt| is a cublasLtHandle_t. NULL where not asked for.
+typedef struct graft_cuda_blas {
+  uint32_t struct_size;
+  void *cublas;
+  void *lt;
+  void *(*find_symbol)(const char *name);  // of cublasLt, by name; NULL when it has none. Thread-safe.
+} graft_cuda_blas;
+
+// Gives cublasLt, and with |has_cublas| also cublas. Thread-safe.
+// Errors: GRAFT_E_DEVICE (the libraries are not installed or do not work; the sentence says which and why).
+GRAFT_API GRAFT_NODISCARD graft_status graft_cuda_blas_open(const graft_device *device, bool has_cublas,
+                                                            graft_error *error, graft_cuda_blas *out_blas);
+
+// The same as a service, "cuda.blas.v1".
+typedef struct graft_cuda_blas_service {
+  uint32_t struct_size;
+  bool has_int8;  // integer matrix products
+  graft_status (*open)(const graft_device *device, bool has_cublas, graft_error *error, graft_cuda_blas *out_blas);
+} graft_cuda_blas_service;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,51 @@
+// norm.h — normalising rows on a CUDA device, with what may follow in the same kernel: y = norm(x) · weight + bias,
+// then · (1 + scale) + shift, or addend + that · tanh(gate). Shared by host and device code.
+#ifndef GRAFT_OPS_COMMON_CUDA_NORM_H
+#define GRAFT_OPS_COMMON_CUDA_NORM_H
+
+#include "ops/common/cuda/walk.h"
+
+// Operands that vary by row; weight and bias are the same for all.
+enum {
+  GRAFT_NORM_Y,
+  GRAFT_NORM_X,
+  GRAFT_NORM_SCALE,
+  GRAFT_NORM_SHIFT,
+  GRAFT_NORM_ADDEND,
+  GRAFT_NORM_GATE,
+  GRAFT_NORM_N_OPERANDS
+};
+
+typedef struct graft_norm_params {
+  graft_walk walk;  // over rows
+  graft_cuda_operand operands[GRAFT_WALK_MAX_OPERANDS];
+  graft_cuda_operand weight, bias;
+  int64_t steps[GRAFT_WALK_MAX_OPERANDS];  // bytes between elements of a row
+  int64_t weight_step, bias_step;
+  int64_t n;           // elements of a row
+  int32_t is_centred;  // the mean is taken away: layer norm
+  int32_t is_wide;     // rows are taken eight elements at a time
+  float eps;
+} graft_norm_params;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// A node's norm by the places of its inputs; -1 where the operator has no such input.
+typedef struct graft_norm_node {
+  int32_t x, weight, bias, scale, shift, addend, gate;
+  bool is_centred;
+  double eps;
+} graft_norm_node;
+
+// Members of a kernel that are the same for all: its state is the function.
+bool graft_norm_supports(const graft_node_info *node, graft_reason *why);
+graft_status graft_norm_prepare(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared);
+graft_status graft_norm_encode(graft_encoder *encoder, const graft_encode_args *args, const graft_norm_node *norm);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

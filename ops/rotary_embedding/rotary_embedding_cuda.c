@@ -1,0 +1,92 @@
+// CUDA kernels of graft.rotary_embedding.v1 and graft.rms_norm_rotary.v1, which share their device code.
+#include "graft/extension.h"
+#include "ops/fused/rms_norm_rotary/rms_norm_rotary.h"
+#include "ops/rotary_embedding/rotary_embedding.h"
+#include "ops/rotary_embedding/rotary_params.h"
+
+enum { X, TABLE, NORM_WEIGHT = 1, NORM_TABLE = 2, WARPS = GRAFT_WALK_THREADS / 32 };
+enum { ITEM, POSITION, HEAD, CHANNEL };
+
+extern const unsigned char graft_cuda_image_rotary_embedding[];
+static const graft_cuda_module module = {
+    .struct_size = sizeof module, .name = "rotary_embedding", .image = graft_cuda_image_rotary_embedding};
+
+static graft_status prepare(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
+  graft_cuda_function *function = NULL;
+  GRAFT_TRY(graft_cuda_function_load(node->device, &module, "graft_rotary_heads", 0, error, &function));
+  out_prepared->state = function;
+  return GRAFT_OK;
+}
+
+// The table as if every head had rows of its own: [items, positions, heads, 1].
+static graft_tensor_desc spread(const graft_tensor_desc *table, const graft_tensor_desc *y) {
+  graft_tensor_desc rows = {.dtype = table->dtype, .rank = 4};
+  for (int d = 0; d < 4; ++d) rows.shape[d] = d == CHANNEL ? 1 : y->shape[d];
+  rows.strides[ITEM] = table->rank == 4 ? table->strides[0] : 0;
+  rows.strides[POSITION] = table->strides[table->rank - 3];
+  return rows;
+}
+
+static graft_status encode_node(graft_encoder *encoder, const graft_encode_args *args, uint32_t table_input,
+                                graft_rotary_params *params) {
+  const graft_tensor_desc *y = args->node->outputs[0], *x = args->node->inputs[X];
+  const graft_tensor_desc *table = args->node->inputs[table_input], rows = spread(table, y);
+  const graft_cuda_operands operands = {
+      .n = 3, .desc = {y, x, &rows}, .data = {args->outputs[0], args->inputs[X], args->inputs[table_input]}};
+  params->walk = graft_walk_init(&operands, 1, false);
+  graft_cuda_fill_operands(&operands, params->operands);
+  params->steps[0] = y->strides[CHANNEL];
+  params->steps[1] = x->strides[CHANNEL];
+  params->pair_step = table->strides[table->rank - 2];
+  params->sine_step = table->strides[table->rank - 1];
+  params->width = y->shape[CHANNEL];
+  params->pairs = table->shape[table->rank - 2];
+  if (params->walk.n == 0 || params->width == 0) return GRAFT_OK;
+  const graft_cuda_launch launch = {.struct_size = sizeof launch,
+                                    .function = args->state,
+                                    .grid = {graft_cuda_blocks(params->walk.n * 32), 1, 1},
+                                    .block = {GRAFT_WALK_THREADS, 1, 1},
+                                    .params = params,
+                                    .params_bytes = sizeof *params};
+  return graft_cuda_encode(encoder, &launch, args->error);
+}
+
+static graft_status encode(graft_encoder *encoder, const graft_encode_args *args) {
+  const graft_rotary_attrs *attrs = args->node->attrs;
+  graft_rotary_params params = {.is_half = attrs->style == GRAFT_ROTARY_HALF};
+  return encode_node(encoder, args, TABLE, &params);
+}
+
+static graft_status encode_normed(graft_encoder *encoder, const graft_encode_args *args) {
+  const graft_rms_norm_rotary_attrs *attrs = args->node->attrs;
+  const graft_tensor_desc *weight = args->node->inputs[NORM_WEIGHT];
+  graft_rotary_params params = {
+      .is_half = attrs->style == GRAFT_ROTARY_HALF, .has_norm = true, .eps = (float)attrs->eps};
+  if (weight != NULL) {
+    params.weight = (graft_cuda_operand){.data = args->inputs[NORM_WEIGHT], .type = (int32_t)weight->dtype->code};
+    params.weight_step = weight->strides[0];
+  }
+  return encode_node(encoder, args, NORM_TABLE, &params);
+}
+
+#define KERNEL(op_name, file_name, encode_function)                                                                 \
+  {                                                                                                                 \
+    .struct_size = sizeof(graft_kernel_def), .priority = 10, .name = file_name "_float_heads__cuda", .op = op_name, \
+    .backend = "cuda", .supports = graft_cuda_takes_node, .prepare = prepare, .encode = encode_function,            \
+    .traits = GRAFT_KERNEL_ANY_OUTPUT                                                                               \
+  }
+
+static const graft_kernel_def kernels[] = {
+    KERNEL("graft.rotary_embedding.v1", "rotary_embedding", encode),
+    KERNEL("graft.rms_norm_rotary.v1", "rms_norm_rotary", encode_normed),
+};
+
+extern const graft_extension graft_extension_rotary_embedding_cuda;
+const graft_extension graft_extension_rotary_embedding_cuda = {
+    .struct_size = sizeof graft_extension_rotary_embedding_cuda,
+    .abi_version = GRAFT_ABI_VERSION,
+    .name = "graft.rotary_embedding_cuda",
+    .vendor = "graft",
+    .kernels = kernels,
+    .n_kernels = sizeof kernels / sizeof kernels[0],
+};

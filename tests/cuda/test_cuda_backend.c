@@ -1,0 +1,287 @@
+// The CUDA backend's host logic against a double of the driver: devices, copies, replay, cancelling, and an error at
+// every call.
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "fake_libcuda.h"
+#include "graft/cuda.h"
+#include "graft/graft.h"
+#include "ops/binary/binary.h"
+#include "ops/unary/unary.h"
+
+enum { FAKE_OUT_OF_MEMORY = 2, FAKE_ILLEGAL_ADDRESS = 700, ROWS = 16, COLUMNS = 24, N_KERNELS = 3 };
+
+static fake_cuda_reset_fn reset;
+static fake_cuda_counts_fn get_counts;
+
+typedef struct session {
+  graft_context *context;
+  graft_device *device;
+  graft_graph *graph;
+  graft_plan *plan;
+} session;
+
+static graft_status open_context(const char *words, graft_context **out_context) {
+  char devices[600];
+  snprintf(devices, sizeof devices, "cuda library=%s %s", FAKE_LIBCUDA, words);
+  const graft_context_options options = {
+      .struct_size = sizeof options, .devices = devices, .ignore_environment = true, .n_threads = 1};
+  return graft_context_create(&options, NULL, out_context);
+}
+
+static void build_graph(session *s) {
+  graft_tensor_desc desc;
+  const int64_t shape[2] = {ROWS, COLUMNS};
+  assert_int_equal(graft_tensor_desc_init(GRAFT_F32, 2, shape, NULL, &desc), GRAFT_OK);
+  assert_int_equal(graft_graph_create(s->context, &s->graph), GRAFT_OK);
+  graft_tensor *x = graft_graph_input(s->graph, "x", &desc);
+  graft_graph_output(s->graph, graft_tanh(s->graph, graft_add(s->graph, graft_sigmoid(s->graph, x), x)), "y");
+}
+
+static graft_status make_plan(session *s) {
+  const graft_plan_options options = {
+      .struct_size = sizeof options, .device = s->device, .flags = GRAFT_PLAN_KEEP_NODES};
+  float zeros[ROWS * COLUMNS] = {0};
+  GRAFT_TRY(graft_plan_create(s->graph, &options, &s->plan));
+  return graft_plan_write(s->plan, 0, zeros, sizeof zeros);
+}
+
+static graft_status begin(const char *words, session *s) {
+  *s = (session){0};
+  GRAFT_TRY(open_context(words, &s->context));
+  GRAFT_TRY(graft_device_open(s->context, "cuda:0", &s->device));
+  build_graph(s);
+  return make_plan(s);
+}
+
+static void end(session *s) {
+  graft_plan_destroy(s->plan);
+  if (s->graph != NULL) graft_graph_destroy(s->graph);
+  if (s->context != NULL) graft_context_destroy(s->context);
+}
+
+static void open_well(const char *words, session *s) {
+  reset(0, 0);
+  assert_int_equal(begin(words, s), GRAFT_OK);
+}
+
+static void close_well(session *s) {
+  end(s);
+  assert_int_equal(get_counts().live_objects, 0);
+}
+
+static void virtual_devices_share_a_card(void **state) {
+  (void)state;
+  session s;
+  graft_device *second = NULL, *third = NULL;
+  open_well("virtual=2", &s);
+  assert_int_equal(graft_device_open(s.context, "cuda:1", &second), GRAFT_OK);
+  assert_int_equal(graft_device_open(s.context, "cuda:2", &third), GRAFT_E_NOT_FOUND);
+  assert_int_equal(graft_cuda_describe(second)->ordinal, 0);
+  assert_ptr_not_equal(graft_device_state(second), graft_device_state(s.device));
+  close_well(&s);
+}
+
+static void words_that_mean_nothing_are_named(void **state) {
+  (void)state;
+  graft_context *context = NULL;
+  graft_device *device = NULL;
+  reset(0, 0);
+  assert_int_equal(open_context("speed=11", &context), GRAFT_OK);
+  assert_int_equal(graft_device_open(context, "cuda:0", &device), GRAFT_E_NOT_FOUND);
+  assert_non_null(strstr(graft_context_error(context)->message, "speed=11"));
+  graft_context_destroy(context);
+}
+
+static void a_missing_driver_is_a_reason(void **state) {
+  (void)state;
+  const graft_context_options options = {.struct_size = sizeof options, .devices = "cuda library=/nowhere/libcuda.so"};
+  graft_context *context = NULL;
+  graft_device *device = NULL;
+  assert_int_equal(graft_context_create(&options, NULL, &context), GRAFT_OK);
+  assert_int_equal(graft_device_open(context, "cuda", &device), GRAFT_E_NOT_FOUND);
+  assert_non_null(strstr(graft_context_error(context)->message, "/nowhere/libcuda.so"));
+  graft_context_destroy(context);
+}
+
+static void large_copies_arrive_whole(void **state) {
+  (void)state;
+  session s;
+  open_well("", &s);
+  const size_t bytes = ((size_t)20 << 20) + 12345;
+  unsigned char *source = malloc(bytes), *target = calloc(1, bytes);
+  void *memory = NULL;
+  assert_true(source != NULL && target != NULL);
+  for (size_t i = 0; i < bytes; ++i) source[i] = (unsigned char)(i * 2654435761u >> 13);
+  const graft_backend_def *backend = graft_device_backend(s.device);
+  void *device = graft_device_state(s.device);
+  assert_int_equal(backend->allocate(device, bytes, NULL, &memory), GRAFT_OK);
+  assert_int_equal(backend->upload(device, memory, source, bytes, NULL), GRAFT_OK);
+  assert_int_equal(backend->download(device, target, memory, bytes, NULL), GRAFT_OK);
+  assert_memory_equal(source, target, bytes);
+  backend->release(device, memory, bytes);
+  free(source);
+  free(target);
+  close_well(&s);
+}
+
+static void the_second_run_captures_and_later_ones_replay(void **state) {
+  (void)state;
+  session s;
+  open_well("", &s);
+  assert_int_equal(graft_plan_run(s.plan, NULL), GRAFT_OK);
+  assert_int_equal(get_counts().launches, N_KERNELS);
+  assert_int_equal(get_counts().graph_launches, 0);
+  for (int i = 1; i <= 3; ++i) {
+    assert_int_equal(graft_plan_run(s.plan, NULL), GRAFT_OK);
+    assert_int_equal(get_counts().launches, N_KERNELS);
+    assert_int_equal(get_counts().captured, N_KERNELS);
+    assert_int_equal(get_counts().graph_launches, i);
+  }
+  close_well(&s);
+}
+
+static void replay_can_be_switched_off(void **state) {
+  (void)state;
+  session s;
+  open_well("replay=off", &s);
+  for (int i = 0; i < 4; ++i) assert_int_equal(graft_plan_run(s.plan, NULL), GRAFT_OK);
+  assert_int_equal(get_counts().launches, 4 * N_KERNELS);
+  assert_int_equal(get_counts().graph_launches, 0);
+  close_well(&s);
+}
+
+static void count_step(void *user, uint32_t step, bool is_end) {
+  (void)step, (void)is_end;
+  ++*(int *)user;
+}
+
+static void watched_runs_are_dispatched(void **state) {
+  (void)state;
+  session s;
+  int n_seen = 0;
+  const graft_run_control control = {.on_step = count_step, .on_step_user = &n_seen};
+  open_well("", &s);
+  for (int i = 0; i < 3; ++i) assert_int_equal(graft_plan_run(s.plan, &control), GRAFT_OK);
+  assert_int_equal(n_seen, 3 * 2 * N_KERNELS);
+  assert_int_equal(get_counts().launches, 3 * N_KERNELS);
+  assert_int_equal(get_counts().graph_launches, 0);
+  close_well(&s);
+}
+
+static bool always(void *user) {
+  (void)user;
+  return true;
+}
+
+static void cancelled_plans_run_again(void **state) {
+  (void)state;
+  session s;
+  const graft_run_control control = {.abort = always};
+  open_well("", &s);
+  for (int i = 0; i < 3; ++i) {
+    assert_int_equal(graft_plan_run(s.plan, &control), GRAFT_E_CANCELLED);
+    assert_int_equal(graft_plan_run(s.plan, NULL), GRAFT_OK);
+  }
+  close_well(&s);
+}
+
+static void plans_made_anew_take_over_graphs(void **state) {
+  (void)state;
+  session s;
+  open_well("", &s);
+  for (int i = 0; i < 2; ++i) assert_int_equal(graft_plan_run(s.plan, NULL), GRAFT_OK);
+  const int64_t live = get_counts().live_objects, bytes = get_counts().live_bytes;
+  for (int i = 0; i < 1000; ++i) {
+    graft_plan_destroy(s.plan);
+    assert_int_equal(make_plan(&s), GRAFT_OK);
+    assert_int_equal(graft_plan_run(s.plan, NULL), GRAFT_OK);
+  }
+  assert_int_equal(get_counts().captured, N_KERNELS);
+  assert_int_equal(get_counts().graph_launches, 1001);
+  assert_int_equal(get_counts().live_objects, live);
+  assert_int_equal(get_counts().live_bytes, bytes);
+  close_well(&s);
+}
+
+static graft_status live_a_life(session *s) {
+  float result[ROWS * COLUMNS];
+  GRAFT_TRY(begin("", s));
+  for (int i = 0; i < 3; ++i) GRAFT_TRY(graft_plan_run(s->plan, NULL));
+  const graft_run_control control = {.abort = NULL, .on_step = NULL};
+  GRAFT_TRY(graft_plan_run(s->plan, &control));
+  return graft_plan_read(s->plan, 0, result, sizeof result);
+}
+
+// Fails each call in turn until a life passes without one that fails.
+static void survive(int result) {
+  for (int64_t n = 1;; ++n) {
+    session s;
+    reset(n, result);
+    graft_status status = live_a_life(&s);
+    const bool is_hit = get_counts().calls >= n;
+    if (status != GRAFT_OK) assert_true(graft_context_error(s.context)->message[0] != '\0');
+    reset(0, 0);
+    end(&s);
+    if (!is_hit) {
+      assert_int_equal(status, GRAFT_OK);
+      return;
+    }
+  }
+}
+
+static void any_call_may_fail(void **state) {
+  (void)state;
+  survive(FAKE_OUT_OF_MEMORY);
+}
+
+static void the_device_may_be_lost_at_any_call(void **state) {
+  (void)state;
+  survive(FAKE_ILLEGAL_ADDRESS);
+}
+
+static void a_lost_device_stays_lost(void **state) {
+  (void)state;
+  session s;
+  open_well("", &s);
+  int64_t n = 1;
+  graft_status status = GRAFT_OK;
+  // The first call of a run whose failure the run reports.
+  for (; status == GRAFT_OK && n < 100; ++n) {
+    reset(n, FAKE_ILLEGAL_ADDRESS);
+    status = graft_plan_run(s.plan, NULL);
+  }
+  assert_int_equal(status, GRAFT_E_DEVICE);
+  assert_non_null(strstr(graft_context_error(s.context)->message, "CUDA_ERROR_ILLEGAL_ADDRESS"));
+  reset(0, 0);
+  assert_int_equal(graft_plan_run(s.plan, NULL), GRAFT_E_DEVICE);
+  assert_non_null(strstr(graft_context_error(s.context)->message, "lost"));
+  end(&s);
+}
+
+int main(void) {
+  void *library = dlopen(FAKE_LIBCUDA, RTLD_NOW);
+  if (library == NULL) return 1;
+  *(void **)&reset = dlsym(library, "fake_cuda_reset");
+  *(void **)&get_counts = dlsym(library, "fake_cuda_get_counts");
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(virtual_devices_share_a_card),
+      cmocka_unit_test(words_that_mean_nothing_are_named),
+      cmocka_unit_test(a_missing_driver_is_a_reason),
+      cmocka_unit_test(large_copies_arrive_whole),
+      cmocka_unit_test(the_second_run_captures_and_later_ones_replay),
+      cmocka_unit_test(replay_can_be_switched_off),
+      cmocka_unit_test(watched_runs_are_dispatched),
+      cmocka_unit_test(cancelled_plans_run_again),
+      cmocka_unit_test(plans_made_anew_take_over_graphs),
+      cmocka_unit_test(any_call_may_fail),
+      cmocka_unit_test(the_device_may_be_lost_at_any_call),
+      cmocka_unit_test(a_lost_device_stays_lost),
+  };
+  return cmocka_run_group_tests_name("cuda_backend", tests, NULL, NULL);
+}
