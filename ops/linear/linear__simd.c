@@ -30,9 +30,9 @@ static bool is_f8(const graft_tensor_desc *desc) {
 }
 
 // The product without addresses; false where x or y is no matrix.
-static bool describe(const graft_node_info *node, graft_gemm *out_gemm) {
+static bool describe(const graft_node_info *node, const graft_gemm_core *core, graft_gemm *out_gemm) {
   const graft_tensor_desc *x = node->inputs[X], *weight = node->inputs[WEIGHT], *y = node->outputs[0];
-  graft_gemm gemm = {.core = &GRAFT_TARGETED(graft_gemm_core), .n = weight->shape[0], .k = weight->shape[1]};
+  graft_gemm gemm = {.core = core, .n = weight->shape[0], .k = weight->shape[1]};
   graft_gemm_matrix out;
   if (!graft_gemm_flatten(x, &gemm.m, &gemm.a) || !graft_gemm_flatten(y, &gemm.m, &out)) return false;
   const graft_gemm_matrix transposed = graft_gemm_matrix_of(weight, 0);
@@ -60,16 +60,17 @@ static bool supports(const graft_node_info *node, graft_reason *why) {
     }
   }
   graft_gemm gemm;
-  if (!describe(node, &gemm)) return graft_refuse(why, "rows of x or y are not equally far apart");
+  if (!describe(node, &GRAFT_TARGETED(graft_gemm_core), &gemm))
+    return graft_refuse(why, "rows of x or y are not equally far apart");
   if (!graft_gemm_has_dense_rows(node->outputs[0])) return graft_refuse(why, "rows of y are not contiguous");
   if (bias && !graft_gemm_has_dense_rows(bias)) return graft_refuse(why, "the bias is not contiguous");
   return true;
 }
 
-static graft_status prepare(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
-  (void)error;
+static graft_status prepare_for(const graft_node_info *node, const graft_gemm_core *core,
+                                graft_prepared *out_prepared) {
   graft_gemm gemm;
-  describe(node, &gemm);
+  describe(node, core, &gemm);
   const size_t n_workers = (size_t)graft_cpu_describe(node->device)->n_threads;
   out_prepared->workspace_bytes = n_workers * graft_gemm_scratch_bytes(&gemm);
   if (!gemm.b_is_packed) return GRAFT_OK;
@@ -77,8 +78,13 @@ static graft_status prepare(const graft_node_info *node, graft_error *error, gra
   packed->input = WEIGHT;
   packed->bytes = graft_gemm_packed_bytes(gemm.core, gemm.b.type, gemm.n, gemm.k);
   packed->alignment = 64;
-  snprintf(packed->layout, sizeof packed->layout, "panels of %d rows", gemm.core->panel);
+  snprintf(packed->layout, sizeof packed->layout, "panels of %d rows by %d", core->panel, core->group);
   return GRAFT_OK;
+}
+
+static graft_status prepare(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
+  (void)error;
+  return prepare_for(node, &GRAFT_TARGETED(graft_gemm_core), out_prepared);
 }
 
 // Expands a float8 weight panel by panel.
@@ -106,7 +112,7 @@ static graft_status pack_f8(const graft_tensor_desc *weight, const graft_gemm *g
 static graft_status pack(const graft_node_info *node, void *state, uint32_t input, const void *source, void *packed) {
   (void)state, (void)input;
   graft_gemm gemm;
-  describe(node, &gemm);
+  describe(node, &GRAFT_TARGETED(graft_gemm_core), &gemm);
   if (is_f8(node->inputs[WEIGHT])) return pack_f8(node->inputs[WEIGHT], &gemm, source, packed);
   gemm.b.data = source;
   graft_gemm_pack(gemm.core, &gemm.b, gemm.n, gemm.k, packed);
@@ -126,7 +132,7 @@ static graft_status encode_product(graft_encoder *encoder, const graft_encode_ar
 
 static graft_status encode(graft_encoder *encoder, const graft_encode_args *args) {
   arguments a = {0};
-  describe(args->node, &a.gemm);
+  describe(args->node, &GRAFT_TARGETED(graft_gemm_core), &a.gemm);
   return encode_product(encoder, args, &a);
 }
 
@@ -150,15 +156,69 @@ static bool supports_epilogue(const graft_node_info *node, graft_reason *why) {
   return true;
 }
 
-static graft_status encode_epilogue(graft_encoder *encoder, const graft_encode_args *args) {
+static graft_status encode_epilogue_for(graft_encoder *encoder, const graft_encode_args *args,
+                                        const graft_gemm_core *core) {
   const graft_linear_epilogue_attrs *attrs = args->node->attrs;
   arguments a = {0};
-  describe(args->node, &a.gemm);
+  describe(args->node, core, &a.gemm);
   a.gemm.out.activation = graft_gemm_activation_of(attrs->activation);
   find_addend(args->node, GATE, args->inputs[GATE], &a.gemm.out.gate);
   find_addend(args->node, RESIDUAL, args->inputs[RESIDUAL], &a.gemm.out.residual);
   return encode_product(encoder, args, &a);
 }
+
+static graft_status encode_epilogue(graft_encoder *encoder, const graft_encode_args *args) {
+  return encode_epilogue_for(encoder, args, &GRAFT_TARGETED(graft_gemm_core));
+}
+
+#if defined(__AVX512F__)
+// Products of bf16 as such, for activations that are bf16 already.
+static bool supports_bf16(const graft_node_info *node, graft_reason *why) {
+  if (node->inputs[X]->dtype != GRAFT_BF16 || node->inputs[WEIGHT]->dtype != GRAFT_BF16) {
+    return graft_refuse(why, "x and the weight are not both bf16");
+  }
+  if (!is_packed(node)) return graft_refuse(why, "the weight is not constant");
+  return true;
+}
+
+static bool supports_bf16_linear(const graft_node_info *node, graft_reason *why) {
+  return supports_bf16(node, why) && supports(node, why);
+}
+
+static bool supports_bf16_epilogue(const graft_node_info *node, graft_reason *why) {
+  return supports_bf16(node, why) && supports_epilogue(node, why);
+}
+
+static graft_status prepare_bf16(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
+  (void)error;
+  return prepare_for(node, &graft_gemm_core__avx512_bf16, out_prepared);
+}
+
+static graft_status pack_bf16(const graft_node_info *node, void *state, uint32_t input, const void *source,
+                              void *packed) {
+  (void)state, (void)input;
+  graft_gemm gemm;
+  describe(node, &graft_gemm_core__avx512_bf16, &gemm);
+  gemm.b.data = source;
+  graft_gemm_pack(gemm.core, &gemm.b, gemm.n, gemm.k, packed);
+  return GRAFT_OK;
+}
+
+static graft_status encode_bf16(graft_encoder *encoder, const graft_encode_args *args) {
+  arguments a = {0};
+  describe(args->node, &graft_gemm_core__avx512_bf16, &a.gemm);
+  return encode_product(encoder, args, &a);
+}
+
+static graft_status encode_bf16_epilogue(graft_encoder *encoder, const graft_encode_args *args) {
+  return encode_epilogue_for(encoder, args, &graft_gemm_core__avx512_bf16);
+}
+
+#define BF16_KERNEL(kernel, op_name)                                                                                   \
+  .struct_size = sizeof(graft_kernel_def), .priority = GRAFT_TARGET_PRIORITY + 5, .name = GRAFT_TARGETED_NAME(kernel), \
+  .op = op_name, .backend = "cpu", .requires = GRAFT_CPU_AVX512 | GRAFT_CPU_AVX512_BF16, .prepare = prepare_bf16,      \
+  .pack = pack_bf16
+#endif
 
 #define KERNEL(kernel, op_name)                                                                                    \
   .struct_size = sizeof(graft_kernel_def), .priority = GRAFT_TARGET_PRIORITY, .name = GRAFT_TARGETED_NAME(kernel), \
@@ -168,6 +228,11 @@ static const graft_kernel_def kernels[] = {
     {KERNEL(linear_float_panels, "graft.linear.v1"), .supports = supports, .encode = encode},
     {KERNEL(linear_epilogue_float_panels, "graft.linear_epilogue.v1"), .supports = supports_epilogue,
      .in_place_inputs = 1u << GATE | 1u << RESIDUAL, .encode = encode_epilogue},
+#if defined(__AVX512F__)
+    {BF16_KERNEL(linear_bf16_products, "graft.linear.v1"), .supports = supports_bf16_linear, .encode = encode_bf16},
+    {BF16_KERNEL(linear_epilogue_bf16_products, "graft.linear_epilogue.v1"), .supports = supports_bf16_epilogue,
+     .in_place_inputs = 1u << GATE | 1u << RESIDUAL, .encode = encode_bf16_epilogue},
+#endif
 };
 
 extern const graft_extension GRAFT_TARGETED(graft_extension_linear);

@@ -50,8 +50,14 @@ static graft_gemm_block rectangle_of(const graft_gemm *g, const split *s, int64_
   };
 }
 
+// Rows of a panel of |k| terms.
+static int64_t panel_rows(const graft_gemm_core *core, int64_t k) {
+  return ceil_div(k, core->group) * core->group;
+}
+
 size_t graft_gemm_packed_bytes(const graft_gemm_core *core, graft_dtype_code type, int64_t n, int64_t k) {
-  return (size_t)(ceil_div(n, core->panel) * core->panel) * (size_t)k * (type == GRAFT_DTYPE_F32 ? 4 : 2);
+  return (size_t)(ceil_div(n, core->panel) * core->panel) * (size_t)panel_rows(core, k) *
+         (type == GRAFT_DTYPE_F32 ? 4 : 2);
 }
 
 void graft_gemm_pack(const graft_gemm_core *core, const graft_gemm_matrix *b, int64_t n, int64_t k, void *out) {
@@ -74,7 +80,7 @@ static size_t b_floats(const graft_gemm_core *core) {
 size_t graft_gemm_scratch_bytes(const graft_gemm *gemm) {
   const split s = split_of(gemm);
   if (s.m_parts * s.n_parts == 0) return 0;
-  const int64_t strips = gemm->k > GRAFT_GEMM_K ? ceil_div(s.strips, s.m_parts) : 1;
+  const int64_t strips = gemm->k > gemm->core->terms ? ceil_div(s.strips, s.m_parts) : 1;
   const size_t c_floats = (size_t)(strips * gemm->core->rows_max * gemm->core->block_columns);
   return (a_floats(gemm->core) + b_floats(gemm->core) + c_floats) * sizeof(float);
 }
@@ -85,7 +91,7 @@ static void provide_b(const graft_gemm *g, const graft_gemm_block *block, int64_
   const graft_gemm_core *core = g->core;
   strip->b = scratch;
   strip->b_type = GRAFT_DTYPE_F32;
-  strip->panel_stride = (size_t)(block->rows * core->panel);
+  strip->panel_stride = (size_t)(panel_rows(core, block->rows) * core->panel);
   if (g->load_b) {
     g->load_b(core, g->b_context, block, scratch);
     return;
@@ -94,8 +100,9 @@ static void provide_b(const graft_gemm *g, const graft_gemm_block *block, int64_
     core->load_panels(&g->b, block, scratch);
     return;
   }
-  const size_t element = (size_t)graft_gemm_element_bytes(g->b.type), stride = (size_t)(g->k * core->panel);
-  const char *packed = (const char *)g->b.data + (size_t)(block->column * g->k + block->row * core->panel) * element;
+  const int64_t k = panel_rows(core, g->k);
+  const size_t element = (size_t)graft_gemm_element_bytes(g->b.type), stride = (size_t)(k * core->panel);
+  const char *packed = (const char *)g->b.data + (size_t)(block->column * k + block->row * core->panel) * element;
   if (g->b.type == GRAFT_DTYPE_F32 || rows <= core->direct_rows_max) {
     strip->b = packed;
     strip->b_type = g->b.type;
@@ -154,24 +161,24 @@ void graft_gemm_run(const graft_gemm *gemm, int64_t item, void *scratch) {
   const graft_gemm_core *core = gemm->core;
   const split s = split_of(gemm);
   const graft_gemm_block tile = rectangle_of(gemm, &s, item);
-  const int64_t n_strips = ceil_div(tile.rows, core->rows_max), k = gemm->k;
+  const int64_t n_strips = ceil_div(tile.rows, core->rows_max), k = gemm->k, terms = core->terms;
   float *const a = scratch, *const b = a + a_floats(core), *const c = b + b_floats(core);
   graft_gemm_strip strip = {.a = a, .columns = tile.columns, .c_stride = (size_t)core->block_columns};
   // A product of no terms still has an output: one pass with an empty block.
-  for (int64_t done = 0; done == 0 || done < k; done += GRAFT_GEMM_K) {
-    strip.k = (int32_t)at_most(GRAFT_GEMM_K, k - done);
+  for (int64_t done = 0; done == 0 || done < k; done += terms) {
+    strip.k = (int32_t)at_most(terms, k - done);
     strip.accumulate = done > 0;
-    const bool is_last = done + GRAFT_GEMM_K >= k;
+    const bool is_last = done + terms >= k;
     const graft_gemm_block b_block = {.row = done, .rows = strip.k, .column = tile.column, .columns = tile.columns};
     graft_gemm_block b_next = b_block;
     b_next.row += strip.k;
-    b_next.rows = at_most(GRAFT_GEMM_K, k - b_next.row);
+    b_next.rows = at_most(terms, k - b_next.row);
     provide_b(gemm, &b_block, tile.rows, b, &strip);
     for (int64_t i = 0; i < n_strips; ++i) {
       const graft_gemm_block a_block = a_block_of(&tile, n_strips, i, done, strip.k);
       core->load_rows(&gemm->a, &a_block, a);
       strip.rows = (int32_t)a_block.rows;
-      strip.c = c + (k > GRAFT_GEMM_K ? (size_t)(a_block.row - tile.row) * strip.c_stride : 0);
+      strip.c = c + (k > terms ? (size_t)(a_block.row - tile.row) * strip.c_stride : 0);
       const graft_gemm_block a_next = i + 1 < n_strips ? a_block_of(&tile, n_strips, i + 1, done, strip.k)
                                                        : a_block_of(&tile, n_strips, 0, b_next.row, b_next.rows);
       strip.ahead[0] = a_ahead(gemm, &a_next);

@@ -102,6 +102,8 @@ typedef struct graft_gemm_core {
   int32_t direct_rows_max;  // up to this many rows, bf16 and f16 panels are expanded in registers
   int32_t panel;            // columns of a panel
   int32_t block_columns;    // columns of B that are worked on together, sized for the L2 cache
+  int32_t terms;            // of a block; GRAFT_GEMM_K unless strips and panels have smaller elements than float32
+  int32_t group;            // terms that one instruction takes; columns of panels are filled up to whole groups
 
   void (*multiply)(const graft_gemm_strip *strip);
   // Copies a block of A as float32 to |out| [rows][GRAFT_GEMM_A_STRIDE].
@@ -119,6 +121,10 @@ typedef struct graft_gemm_core {
 extern const graft_gemm_core graft_gemm_core__baseline;
 extern const graft_gemm_core graft_gemm_core__avx2;    // x86-64 with AVX2, FMA and F16C
 extern const graft_gemm_core graft_gemm_core__avx512;  // x86-64 with AVX-512 F, BW, DQ and VL
+
+// Multiplies bf16 by bf16 without widening them: A and B must be bf16, and B in memory (no load_b). Adds pairs of
+// terms, in no promised order, and takes subnormal numbers for 0. x86-64 with AVX512-BF16.
+extern const graft_gemm_core graft_gemm_core__avx512_bf16;
 
 // A product: [m, k] times [k, n].
 typedef struct graft_gemm {
