@@ -183,7 +183,7 @@ static void OP8_a_file_that_ends_early_is_refused(void **state) {
   temp_folder folder = temp_folder_create();
   size_t bytes = 0;
   char *file = temp_folder_read(sample("good"), &bytes);
-  for (size_t n = 64; n < bytes * 3 / 4; n += bytes / 16) {
+  for (size_t n = 64; n < bytes / 4; n += bytes / 24) {  // symbols for debuggers lie behind what is loaded
     refuse(*state, temp_folder_write(&folder, "short.so", file, n).text, GRAFT_E_FORMAT, "is cut");
   }
   free(file);

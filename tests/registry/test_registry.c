@@ -224,6 +224,9 @@ static void OP2_schema_rules(void **state) {
   graft_op_def op = good_op();
   op.attrs_bytes = GRAFT_MAX_ATTRS_BYTES + 1;
   refuse_op(context, op, "what is large is an input");
+  op = good_op();
+  op.struct_size -= 4;  // would end within a pointer
+  refuse_op(context, op, "struct_size of a graft_op_def");
 }
 
 static void OP5_cases_must_fit_their_operator(void **state) {

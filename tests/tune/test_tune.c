@@ -43,7 +43,7 @@ static graft_status encode_wait(graft_encoder *encoder, const graft_encode_args 
 }
 
 static graft_status encode_slow(graft_encoder *encoder, const graft_encode_args *args) {
-  return encode_wait(encoder, args, 3);
+  return encode_wait(encoder, args, 4);
 }
 
 static graft_status encode_fast(graft_encoder *encoder, const graft_encode_args *args) {
@@ -253,7 +253,7 @@ static void KS7_a_damaged_file_is_ignored_with_a_warning(void **state) {
   (void)plan_one(f, 8, tuned(f), "wait__fast");
   size_t bytes = 0;
   char *file = temp_folder_read(f->path.text, &bytes);
-  for (size_t at = 0; at < bytes; at += bytes / 12) {
+  for (size_t at = 0; at < bytes; at += bytes / 5) {
     char kept = file[at];
     file[at] ^= 4;
     (void)temp_folder_write(&f->folder, "times", file, bytes);
