@@ -45,7 +45,8 @@ static void round_trip(void **state) {
   graft_error error = {0};
   temp_folder folder = temp_folder_create();
   temp_path path = temp_folder_join(&folder, "out.safetensors");
-  write_ok(path.text, &(graft_safetensors_contents){sources, N_SOURCES, pairs, 2});
+  write_ok(path.text, &(graft_safetensors_contents){
+                          .tensors = sources, .n_tensors = N_SOURCES, .metadata = pairs, .n_metadata = 2});
   graft_safetensors *file = NULL;
   assert_ok(graft_safetensors_open(path.text, GRAFT_SAFETENSORS_MAP, &error, &file), &error);
   assert_int_equal(graft_safetensors_count(file), N_SOURCES);
@@ -67,7 +68,8 @@ static void reference_bytes(void **state) {
   const graft_safetensors_source two[] = {{"a", GRAFT_U8, 1, {3}, bytes}, {"b", GRAFT_F32, 1, {2}, floats}};
   temp_folder folder = temp_folder_create();
   temp_path path = temp_folder_join(&folder, "out.safetensors");
-  write_ok(path.text, &(graft_safetensors_contents){two, 2, &pair, 1});
+  write_ok(path.text,
+           &(graft_safetensors_contents){.tensors = two, .n_tensors = 2, .metadata = &pair, .n_metadata = 1});
   size_t n = 0, n_header = strlen(header), padded = (n_header + 7) / 8 * 8;
   char *written = temp_folder_read(path.text, &n);
   assert_int_equal(n, 8 + padded + 11);
@@ -119,13 +121,15 @@ static void refusals(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
     const graft_safetensors_source two[] = {cases[i].source, {"same", GRAFT_F32, 1, {1}, floats}};
     graft_error error = {0};
-    assert_refused(graft_safetensors_write(path.text, &(graft_safetensors_contents){two, 2, NULL, 0}, &error), &error,
-                   cases[i].status, "out.safetensors", cases[i].reason);
+    assert_refused(
+        graft_safetensors_write(path.text, &(graft_safetensors_contents){.tensors = two, .n_tensors = 2}, &error),
+        &error, cases[i].status, "out.safetensors", cases[i].reason);
   }
   graft_error error = {0};
   const graft_safetensors_pair bad = {"k", "\xC3"};
-  assert_refused(graft_safetensors_write(path.text, &(graft_safetensors_contents){NULL, 0, &bad, 1}, &error), &error,
-                 GRAFT_E_INVALID, "out.safetensors", "metadata `k`");
+  assert_refused(
+      graft_safetensors_write(path.text, &(graft_safetensors_contents){.metadata = &bad, .n_metadata = 1}, &error),
+      &error, GRAFT_E_INVALID, "out.safetensors", "metadata `k`");
   assert_int_equal(temp_folder_count(&folder), 0);
   temp_folder_remove(&folder);
 }
