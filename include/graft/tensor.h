@@ -28,7 +28,7 @@ typedef struct graft_view {
 
 // Describes a contiguous tensor (last dimension densest). |shape| may be NULL for rank 0.
 // Errors: GRAFT_E_SHAPE (rank or a dimension out of range, a row that is no whole number of blocks), GRAFT_E_NO_MEMORY
-// (the size overflows). |error| may be NULL. Thread-safe.
+// (more than 2^56 bytes or elements, sizes of 0 counted as 1). |error| may be NULL. Thread-safe.
 GRAFT_API GRAFT_NODISCARD graft_status graft_tensor_desc_init(graft_dtype dtype, int32_t rank, const int64_t *shape,
                                                               graft_error *error, graft_tensor_desc *out_desc);
 

@@ -4,6 +4,10 @@
 #include "graft/tensor.h"
 #include "src/base/checked.h"
 
+// Bytes and elements of a tensor: as much as can be addressed, and far enough from 2^63 for the sums, roundings and
+// small multiples that every kernel makes of sizes.
+static const int64_t most = INT64_C(1) << 56;
+
 // A block type's last dimension counts blocks in memory; every other dimension counts elements.
 static int64_t steps_of(const graft_tensor_desc *desc, int32_t d) {
   return d == desc->rank - 1 ? desc->shape[d] / desc->dtype->block_elements : desc->shape[d];
@@ -38,7 +42,8 @@ graft_status graft_tensor_desc_init(graft_dtype dtype, int32_t rank, const int64
     int64_t steps = steps_of(&desc, d);
     desc.strides[d] = bytes;
     if (steps < 1) steps = 1;
-    if (!graft_checked_mul_i64(bytes, steps, &bytes) || !graft_checked_mul_i64(elements, steps, &elements))
+    if (!graft_checked_mul_i64(bytes, steps, &bytes) || !graft_checked_mul_i64(elements, steps, &elements) ||
+        bytes > most || elements > most)
       return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "the size of a %s tensor overflows at dimension %d of %lld",
                         dtype->name, (int)d, (long long)shape[d]);
   }

@@ -105,6 +105,7 @@ static void impossible_shapes_are_refused(void **state) {
   (void)state;
   graft_tensor_desc desc = {.rank = 77};
   const int64_t huge[] = {INT64_C(1) << 32, INT64_C(1) << 31}, zero_huge[] = {0, INT64_C(1) << 62, 8};
+  const int64_t longest = INT64_C(1) << 56, too_long = longest + 1, too_long_and_empty[] = {0, longest + 1};
   const int64_t negative[] = {2, -1}, nine[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
   graft_error error = {0};
   assert_int_equal(graft_tensor_desc_init(GRAFT_F32, 2, huge, &error, &desc), GRAFT_E_NO_MEMORY);
@@ -114,7 +115,10 @@ static void impossible_shapes_are_refused(void **state) {
   assert_int_equal(graft_tensor_desc_init(GRAFT_F32, 9, nine, &error, &desc), GRAFT_E_SHAPE);
   assert_int_equal(graft_tensor_desc_init(GRAFT_F32, -1, nine, &error, &desc), GRAFT_E_SHAPE);
   assert_int_equal(graft_tensor_desc_init(NULL, 1, nine, &error, &desc), GRAFT_E_SHAPE);
+  assert_int_equal(graft_tensor_desc_init(GRAFT_U8, 1, &too_long, &error, &desc), GRAFT_E_NO_MEMORY);
+  assert_int_equal(graft_tensor_desc_init(GRAFT_U8, 2, too_long_and_empty, &error, &desc), GRAFT_E_NO_MEMORY);
   assert_int_equal(desc.rank, 77);
+  assert_int_equal(graft_tensor_desc_init(GRAFT_U8, 1, &longest, &error, &desc), GRAFT_OK);
 }
 
 static void formats_and_cuts(void **state) {
