@@ -45,6 +45,7 @@ static graft_safetensors_tensor rows_of(const graft_safetensors_tensor *tensor, 
   graft_safetensors_tensor rows = *tensor;
   if (place->n_parts == 1 || tensor->rank < 1 || tensor->shape[0] % place->n_parts != 0) return rows;
   rows.shape[0] /= place->n_parts;
+  rows.n_elements /= place->n_parts;
   rows.bytes /= (size_t)place->n_parts;
   rows.data = (const char *)tensor->data + (size_t)place->part * rows.bytes;
   rows.file_offset += (uint64_t)place->part * rows.bytes;

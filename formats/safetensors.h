@@ -32,7 +32,8 @@ typedef struct graft_safetensors_tensor {
   uint32_t element_bits;
   int32_t rank;
   int64_t shape[GRAFT_MAX_RANK];
-  const void *data;  // little endian, row-major, possibly misaligned: read it with memcpy or unaligned loads
+  int64_t n_elements;  // the product of |shape|, which code outside would have to form with checks
+  const void *data;    // little endian, row-major, possibly misaligned: read it with memcpy or unaligned loads
   size_t bytes;
   uint64_t file_offset;
   const graft_safetensors *file;

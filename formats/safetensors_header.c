@@ -67,7 +67,7 @@ static graft_status parse_tensor(const json_t *entry, place at, graft_safetensor
 }
 
 // Products are formed from left to right and checked at each step, as in the reference: [2^33, 2^33, 0] overflows.
-static graft_status check_bytes(const graft_safetensors_tensor *tensor, place at, graft_error *error) {
+static graft_status count_elements(graft_safetensors_tensor *tensor, place at, graft_error *error) {
   uint64_t elements = 1, bits = 0;
   bool overflow = false;
   for (int32_t i = 0; i < tensor->rank; ++i)
@@ -75,6 +75,7 @@ static graft_status check_bytes(const graft_safetensors_tensor *tensor, place at
   overflow |= __builtin_mul_overflow(elements, tensor->element_bits, &bits);
   if (overflow) return fail_tensor(at, GRAFT_E_FORMAT, "the size that its shape gives overflows", error);
   if (bits % 8 != 0) return fail_tensor(at, GRAFT_E_FORMAT, "its shape is no whole number of bytes", error);
+  tensor->n_elements = (int64_t)elements;
   if (bits / 8 == tensor->bytes) return GRAFT_OK;
   return GRAFT_FAIL(error, GRAFT_E_FORMAT,
                     "%s: tensor `%s` needs %llu bytes by its shape and type, `data_offsets` gives it %zu",
@@ -94,14 +95,14 @@ static graft_status check_layout(graft_safetensors_header *header, const char *p
   qsort(header->tensors, header->n_tensors, sizeof *header->tensors, compare_offsets);
   uint64_t position = 0;
   for (size_t i = 0; i < header->n_tensors; ++i) {
-    const graft_safetensors_tensor *tensor = &header->tensors[i];
+    graft_safetensors_tensor *tensor = &header->tensors[i];
     place at = {path, tensor->name};
     if (tensor->file_offset != position)
       return fail_tensor(at, GRAFT_E_FORMAT,
                          tensor->file_offset > position ? "its data leaves a gap after the tensor before it"
                                                         : "its data overlaps another tensor's",
                          error);
-    GRAFT_TRY(check_bytes(tensor, at, error));
+    GRAFT_TRY(count_elements(tensor, at, error));
     position += tensor->bytes;
     if (position > data_bytes)
       return fail_tensor(at, GRAFT_E_FORMAT, "its data reaches beyond the end of the file", error);

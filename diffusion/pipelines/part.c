@@ -25,18 +25,12 @@ static void add_share(dtype_share *shares, size_t *n, const graft_safetensors_te
   }
 }
 
-static int64_t count_elements(const graft_safetensors_tensor *tensor) {
-  int64_t n = 1;
-  for (int32_t d = 0; d < tensor->rank; ++d) n *= tensor->shape[d];
-  return n;
-}
-
 static void count_weights(pipeline_part *part) {
   dtype_share shares[MAX_DTYPES];
   size_t n_shares = 0;
   for (size_t i = 0; i < graft_weights_count(part->weights); ++i) {
     const graft_safetensors_tensor *tensor = graft_weights_at(part->weights, i);
-    part->n_parameters += count_elements(tensor);
+    part->n_parameters += tensor->n_elements;
     part->weight_bytes += tensor->bytes;
     add_share(shares, &n_shares, tensor);
   }

@@ -82,13 +82,15 @@ static void smallest_files(void **state) {
   temp_folder folder = temp_folder_create();
   static const char no_elements[] =
       "{\"e\":{\"dtype\":\"I64\",\"shape\":[0,4611686018427387904],\"data_offsets\":[0,0]},"
+      "\"g\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,2,0],\"data_offsets\":[0,0]},"
       "\"f\":{\"dtype\":\"U8\",\"shape\":[3,0],\"data_offsets\":[0,0]}}";
   static const char *const headers[] = {"{}", "{\"__metadata__\":{\"a\":\"b\"}}", no_elements};
-  static const size_t counts[] = {0, 0, 2};
+  static const size_t counts[] = {0, 0, 3};
   for (size_t i = 0; i < 6; ++i) {
     temp_path path = write_safetensors(&folder, "small.safetensors", headers[i / 2], NULL, 0);
     graft_safetensors *file = open_file(path.text, both[i % 2]);
     assert_int_equal(graft_safetensors_count(file), counts[i / 2]);
+    for (size_t k = 0; k < counts[i / 2]; ++k) assert_int_equal(graft_safetensors_at(file, k)->n_elements, 0);
     graft_safetensors_close(file);
   }
   temp_folder_remove(&folder);

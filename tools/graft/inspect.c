@@ -23,9 +23,7 @@ typedef struct dtype_totals {
 
 static void add_tensor(dtype_totals *totals, const graft_safetensors_tensor *tensor) {
   totals->all_bytes += tensor->bytes;
-  int64_t elements = 1;
-  for (int32_t d = 0; d < tensor->rank; ++d) elements *= tensor->shape[d];
-  totals->n_elements += elements;
+  totals->n_elements += tensor->n_elements;
   size_t i = 0;
   while (i < totals->n && strcmp(totals->names[i], tensor->dtype_name) != 0) ++i;
   if (i == MAX_DTYPES) return;
