@@ -58,12 +58,12 @@ static int open_temporary(graft_atomic_file *file) {
   return file->fd;
 }
 
-// Renaming over a device such as /dev/null would remove it.
+// Renaming over a device such as /dev/null, or over a link to one such as /dev/stdout, would remove it.
 static graft_status check_target(const char *path, graft_error *error) {
   if (path == NULL || path[0] == '\0') return GRAFT_FAIL(error, GRAFT_E_INVALID, "no file name to write to given");
   struct stat info;
   bool is_folder = path[strlen(path) - 1] == '/';
-  if (!is_folder && (lstat(path, &info) != 0 || S_ISREG(info.st_mode) || S_ISLNK(info.st_mode))) return GRAFT_OK;
+  if (!is_folder && (stat(path, &info) != 0 || S_ISREG(info.st_mode))) return GRAFT_OK;
   return GRAFT_FAIL(error, GRAFT_E_IO, "%s: cannot write: it is %s", graft_excerpt_path(path).text,
                     is_folder || S_ISDIR(info.st_mode) ? "a folder" : "a pipe or device");
 }

@@ -1,8 +1,8 @@
 // atomic_file.h — a file that appears whole or not at all.
 //
 // Bytes go to a temporary file beside the target. Committing flushes it to the disk and renames it over the target, so
-// a reader sees the old contents or the new ones, and a failure leaves the old ones. A symbolic link as target is
-// replaced, not followed. Every file that was begun must be committed or aborted, once.
+// a reader sees the old contents or the new ones, and a failure leaves the old ones. A symbolic link to a file or to
+// nothing is replaced, not followed. Every file that was begun must be committed or aborted, once.
 #ifndef GRAFT_FORMATS_ATOMIC_FILE_H
 #define GRAFT_FORMATS_ATOMIC_FILE_H
 
@@ -11,7 +11,7 @@
 typedef struct graft_atomic_file graft_atomic_file;
 
 // Starts writing |path|. Errors: GRAFT_E_INVALID (no path), GRAFT_E_IO (the folder does not exist or is read-only, the
-// target is a folder, pipe or device), GRAFT_E_NO_MEMORY.
+// target is a folder, pipe or device, or a link to one), GRAFT_E_NO_MEMORY.
 GRAFT_NODISCARD graft_status graft_atomic_file_begin(const char *path, graft_error *error,
                                                      graft_atomic_file **out_file);
 

@@ -91,6 +91,10 @@ static void refuses_what_is_no_file(void **state) {
   assert_refused(write_all(folder.path, "x", &error), &error, GRAFT_E_IO, folder.path, "a folder");
   assert_refused(write_all(slash.text, "x", &error), &error, GRAFT_E_IO, folder.path, "a folder");
   assert_refused(write_all("/dev/null", "x", &error), &error, GRAFT_E_IO, "/dev/null", "device");
+  temp_path link = temp_folder_join(&folder, "link");
+  assert_int_equal(symlink("/dev/null", link.text), 0);
+  assert_refused(write_all(link.text, "x", &error), &error, GRAFT_E_IO, "link", "device");
+  assert_int_equal(unlink(link.text), 0);
   assert_refused(write_all("", "x", &error), &error, GRAFT_E_INVALID, "no file", "name");
   assert_refused(write_all(NULL, "x", &error), &error, GRAFT_E_INVALID, "no file", "name");
   temp_path absent = temp_folder_join(&folder, "absent/f");
