@@ -22,14 +22,16 @@ static const pipeline_family families[] = {{
     .max_tokens = 512,
 }};
 
-// Opens `folder/name`. A missing file is no failure and gives NULL.
+// Opens `folder/name`. A missing file is no failure and gives NULL; one that may not be looked at is not missing.
 static graft_status open_json(const char *folder, const char *name, graft_error *error, graft_json **out_json) {
   char *path;
+  graft_error details;
   *out_json = NULL;
   GRAFT_TRY(graft_file_join(folder, name, error, &path));
-  graft_status status = GRAFT_OK;
-  if (graft_file_exists(path)) status = graft_json_open(path, GRAFT_JSON_MAX_CONFIG_BYTES, error, out_json);
+  graft_status status = graft_json_open(path, GRAFT_JSON_MAX_CONFIG_BYTES, &details, out_json);
   free(path);
+  if (status == GRAFT_E_NOT_FOUND) return GRAFT_OK;
+  if (status != GRAFT_OK) *error = details;
   return status;
 }
 

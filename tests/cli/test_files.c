@@ -39,6 +39,17 @@ static int drop_rights(void) {
   return geteuid() != 0 ? 0 : setgid(NOBODY) != 0 || setuid(NOBODY) != 0;
 }
 
+// Runs as a user without rights; skips the test where the build lies where nobody else may look.
+static program_result run_without_rights(const temp_folder *in, const char *const *arguments) {
+  enum { NOT_STARTED = 126 };
+  program_result result =
+      program_run(&(program_call){.folder = in->path, .prepare = drop_rights, .arguments = arguments});
+  if (result.code != NOT_STARTED) return result;
+  program_result_release(&result);
+  skip();
+  return result;
+}
+
 static void lock_model(const temp_folder *model) {
   static const char *const parts[] = {"text_encoder", "transformer", "vae", "tokenizer", "scheduler"};
   static const char *const weights[] = {"text_encoder/model.safetensors",
@@ -103,15 +114,24 @@ static void read_only_folder_is_refused_at_once(void **state) {
   assert_int_equal(chmod(folder.path, 0755), 0);
   assert_int_equal(chmod(model.path, 0755), 0);
   const char *const arguments[] = {"generate", "-m", model.path, "-p", "a", "-o", "a.png", NULL};
-  program_result result =
-      program_run(&(program_call){.folder = locked.path, .prepare = drop_rights, .arguments = arguments});
-  enum { NOT_STARTED = 126 };
-  if (result.code == NOT_STARTED) {  // the build lies where nobody else may look
-    program_result_release(&result);
-    skip();
-  }
-  assert_refused(result, 1, "a.png");
+  assert_refused(run_without_rights(&locked, arguments), 1, "a.png");
   assert_int_equal(temp_folder_count(&locked), 0);
+}
+
+static void what_may_not_be_read_is_not_called_missing(void **state) {
+  (void)state;
+  const temp_folder model = make_model("model");
+  const char *const arguments[] = {"inspect", model.path, NULL};
+  const temp_path closed[] = {temp_folder_join(&model, "vae"), temp_folder_join(&model, "scheduler"),
+                              temp_folder_join(&folder, "model")};
+  assert_int_equal(chmod(folder.path, 0755), 0);
+  assert_int_equal(chmod(model.path, 0755), 0);
+  for (size_t i = 0; i < sizeof closed / sizeof closed[0]; ++i) {
+    assert_int_equal(chmod(closed[i].text, 0), 0);
+    program_result result = run_without_rights(&folder, arguments);
+    assert_int_equal(chmod(closed[i].text, 0755), 0);
+    assert_refused(result, 1, "Permission denied");
+  }
 }
 
 // Files may grow to a few bytes only, as on a disk that is full.
@@ -161,6 +181,7 @@ int main(void) {
       FILE_TEST(two_processes_share_a_locked_model_with_an_odd_name),
       FILE_TEST(missing_folders_and_names_that_are_folders_are_refused_at_once),
       FILE_TEST(read_only_folder_is_refused_at_once),
+      FILE_TEST(what_may_not_be_read_is_not_called_missing),
       FILE_TEST(full_disk_leaves_nothing),
       FILE_TEST(shipped_model_is_found_from_any_folder),
       FILE_TEST(models_that_are_none_are_refused),
