@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "files.h"
@@ -174,6 +175,44 @@ static void closed_streams_do_not_spoil_the_picture(void **state) {
   free(closed.bytes);
 }
 
+static int terminal, screen;  // both ends of a pseudo-terminal
+
+static int show_errors_on_screen(void) {
+  return dup2(screen, STDERR_FILENO) != STDERR_FILENO;
+}
+
+static void open_terminal(unsigned short n_columns) {
+  const struct winsize size = {.ws_row = 20, .ws_col = n_columns};
+  terminal = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
+  if (terminal < 0) skip();  // a machine without pseudo-terminals
+  assert_true(grantpt(terminal) == 0 && unlockpt(terminal) == 0);
+  screen = open(ptsname(terminal), O_RDWR | O_NOCTTY);
+  assert_true(screen >= 0);
+  assert_int_equal(ioctl(screen, TIOCSWINSZ, &size), 0);
+}
+
+// A line that wraps cannot be drawn over: each redrawn one would stay on the screen.
+static void progress_fits_the_terminal(void **state) {
+  static const unsigned short widths[] = {20, 40, 80, 200};
+  static const char redraw[] = "\r\033[K";
+  const char *const arguments[] = {"generate", "-m", model.path, "-p", "x", "--steps", "3", "-o", "a.png", NULL};
+  (void)state;
+  for (size_t i = 0; i < sizeof widths / sizeof widths[0]; ++i) {
+    char text[8192] = "";
+    open_terminal(widths[i]);
+    assert_done(
+        program_run(&(program_call){.folder = model.path, .prepare = show_errors_on_screen, .arguments = arguments}));
+    assert_true(read(terminal, text, sizeof text - 1) > 0);
+    assert_holds(text, "drawing");
+    for (const char *line = strstr(text, redraw); line != NULL; line = strstr(line, redraw)) {
+      line += strlen(redraw);
+      assert_in_range(strcspn(line, "\r\n"), 1, widths[i] - 1);
+    }
+    close(terminal);
+    close(screen);
+  }
+}
+
 int main(void) {
 #define OUTPUT_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
   const struct CMUnitTest tests[] = {
@@ -186,6 +225,7 @@ int main(void) {
       OUTPUT_TEST(closed_output_is_told),
       OUTPUT_TEST(reader_that_leaves_ends_the_program_quietly),
       OUTPUT_TEST(closed_streams_do_not_spoil_the_picture),
+      OUTPUT_TEST(progress_fits_the_terminal),
   };
   return cmocka_run_group_tests_name("cli.output", tests, NULL, NULL);
 }

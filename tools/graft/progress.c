@@ -2,10 +2,11 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { BAR_WIDTH = 24 };
+enum { BAR_WIDTH = 24, COLUMNS = 80 };
 
 static const char *const phase_names[] = {"preparing", "reading the prompt", "loading", "drawing", "decoding"};
 
@@ -28,16 +29,26 @@ void tool_progress_end(tool_progress *progress) {
   progress->has_open_line = false;
 }
 
-static void draw_bar(tool_progress *progress, graft_generate_phase phase, uint32_t n_done, uint32_t n_steps) {
-  char bar[BAR_WIDTH + 1];
+static int count_columns(void) {
+  struct winsize size;
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : COLUMNS;
+}
+
+static void draw_line(tool_progress *progress, graft_generate_phase phase, uint32_t n_done, uint32_t n_steps) {
+  char bar[BAR_WIDTH + 1], left[64] = "", line[160];
   uint32_t filled = n_steps == 0 ? 0 : (uint32_t)((uint64_t)BAR_WIDTH * n_done / n_steps);
   memset(bar, ' ', BAR_WIDTH);
   memset(bar, '#', filled);
   bar[BAR_WIDTH] = '\0';
-  fprintf(stderr, "\r\033[K%-18s [%s] %u/%u", phase_names[phase], bar, n_done, n_steps);
-  double elapsed = tool_now() - progress->phase_started;
+  const double elapsed = tool_now() - progress->phase_started;
   if (n_done > 0 && n_done < n_steps)
-    fprintf(stderr, "  %.2f s/step, %.0f s left", elapsed / n_done, elapsed / n_done * (n_steps - n_done));
+    snprintf(left, sizeof left, "  %.2f s/step, %.0f s left", elapsed / n_done, elapsed / n_done * (n_steps - n_done));
+  // A line that wraps could not be drawn over, so the bar goes where it does not fit.
+  const int columns = count_columns();
+  if (columns >= COLUMNS)
+    snprintf(line, sizeof line, "%-18s [%s] %u/%u%s", phase_names[phase], bar, n_done, n_steps, left);
+  else snprintf(line, sizeof line, "%s %u/%u%s", phase_names[phase], n_done, n_steps, left);
+  fprintf(stderr, "\r\033[K%.*s", columns - 1, line);
   progress->has_open_line = true;
 }
 
@@ -45,7 +56,7 @@ void tool_progress_report(void *user, graft_generate_phase phase, uint32_t n_don
   tool_progress *progress = user;
   if (n_done == 0) progress->phase_started = tool_now();
   if (progress->is_terminal) {
-    draw_bar(progress, phase, n_done, n_steps);
+    draw_line(progress, phase, n_done, n_steps);
     fflush(stderr);
     return;
   }
