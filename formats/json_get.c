@@ -108,7 +108,9 @@ static graft_status check_list(const graft_json *json, const char *key, graft_js
   size_t n = json_array_size(value);
   if (json_is_array(value) && n >= rule.min_count && n <= rule.max_count) return GRAFT_OK;
   graft_excerpt expected;
-  snprintf(expected.text, sizeof expected.text, "a list of %zu to %zu items", rule.min_count, rule.max_count);
+  if (rule.min_count == rule.max_count)
+    snprintf(expected.text, sizeof expected.text, "a list of %zu items", rule.max_count);
+  else snprintf(expected.text, sizeof expected.text, "a list of %zu to %zu items", rule.min_count, rule.max_count);
   return fail(json, key, expected.text, value, error);
 }
 
