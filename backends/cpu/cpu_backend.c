@@ -31,7 +31,8 @@ static graft_status fill_info(const graft_backend_config *config, int32_t n_core
                               graft_cpu_device *device) {
   graft_cpu_info *info = &device->info;
   GRAFT_TRY(graft_cpu_limit_features(graft_cpu_detect_features(), config->cpu_target, error, &info->features));
-  info->n_threads = config->n_threads > 0 ? config->n_threads : n_cores;
+  const int32_t n_wanted = n_cores < MAX_THREADS ? n_cores : MAX_THREADS;
+  info->n_threads = config->n_threads > 0 ? config->n_threads : n_wanted;
   if (config->n_threads < 0 || info->n_threads > MAX_THREADS) {
     return GRAFT_FAIL(error, GRAFT_E_INVALID, "%d threads; choose 1 to %d, or 0 for one per core",
                       (int)config->n_threads, MAX_THREADS);
