@@ -1,6 +1,7 @@
 #include <stdlib.h>
 
 #include "diffusion/pipelines/generation.h"
+#include "graft/versioned.h"
 
 void graft_generation_progress(const generation *g, graft_generate_phase phase, uint32_t n_done, uint32_t n_steps) {
   if (g->callbacks->on_progress) g->callbacks->on_progress(g->callbacks->user, phase, n_done, n_steps);
@@ -98,22 +99,31 @@ static void release(generation *g) {
   graft_generate_result_release(&g->result);
 }
 
+static graft_status generate(generation *g) {
+  GRAFT_TRY(prepare(g));
+  GRAFT_TRY(graft_generation_encode(g));
+  GRAFT_TRY(graft_generation_denoise(g));
+  return graft_generation_decode(g);
+}
+
 graft_status graft_pipeline_generate(graft_pipeline *pipeline, const graft_generate_request *request,
                                      const graft_generate_callbacks *callbacks, graft_generate_result *out_result) {
-  static const graft_generate_callbacks no_callbacks = {.struct_size = sizeof no_callbacks};
+  graft_error *error = graft_context_error_slot(pipeline->context);
+  graft_generate_request wish;
+  graft_generate_callbacks watcher = {.struct_size = sizeof watcher};
+  GRAFT_TRY(graft_versioned_copy(&wish, sizeof wish, request, "a graft_generate_request", error));
+  if (callbacks)
+    GRAFT_TRY(graft_versioned_copy(&watcher, sizeof watcher, callbacks, "a graft_generate_callbacks", error));
   generation g = {
       .pipeline = pipeline,
-      .request = request,
-      .callbacks = callbacks ? callbacks : &no_callbacks,
-      .error = graft_context_error_slot(pipeline->context),
-      .prompts = {{.name = "prompt", .text = request->prompt},
-                  {.name = "negative prompt", .text = request->negative_prompt ? request->negative_prompt : ""}},
-      .n_prompts = request->guidance > 0 ? 2 : 1,
+      .request = &wish,
+      .callbacks = &watcher,
+      .error = error,
+      .prompts = {{.name = "prompt", .text = wish.prompt},
+                  {.name = "negative prompt", .text = wish.negative_prompt ? wish.negative_prompt : ""}},
+      .n_prompts = wish.guidance > 0 ? 2 : 1,
   };
-  graft_status status = prepare(&g);
-  if (status == GRAFT_OK) status = graft_generation_encode(&g);
-  if (status == GRAFT_OK) status = graft_generation_denoise(&g);
-  if (status == GRAFT_OK) status = graft_generation_decode(&g);
+  graft_status status = generate(&g);
   if (status == GRAFT_OK) {
     *out_result = g.result;
     g.result = (graft_generate_result){0};

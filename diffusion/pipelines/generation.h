@@ -18,7 +18,7 @@ typedef struct generation_prompt {
 typedef struct generation {
   graft_pipeline *pipeline;
   const graft_generate_request *request;
-  const graft_generate_callbacks *callbacks;  // never NULL
+  const graft_generate_callbacks *callbacks;
   graft_error *error;
   generation_prompt prompts[2];  // positive, negative
   uint32_t n_prompts;

@@ -2,18 +2,22 @@
 #include <string.h>
 
 #include "diffusion/pipelines/pipeline_internal.h"
+#include "graft/versioned.h"
 
 static graft_status fail_memory(graft_context *context) {
   return GRAFT_FAIL(graft_context_error_slot(context), GRAFT_E_NO_MEMORY, "out of memory while opening a model");
 }
 
-static graft_status set_options(graft_pipeline *pipeline, const graft_pipeline_options *options) {
-  if (options) {
-    pipeline->plan_flags = options->plan_flags;
-    pipeline->device = options->device;
-    pipeline->force_kernel = options->force_kernel;
-    pipeline->transformer_path = options->transformer;
-    pipeline->type = options->type;
+static graft_status set_options(graft_pipeline *pipeline, const graft_pipeline_options *given) {
+  graft_pipeline_options options;
+  graft_error *error = graft_context_error_slot(pipeline->context);
+  if (given) {
+    GRAFT_TRY(graft_versioned_copy(&options, sizeof options, given, "a graft_pipeline_options", error));
+    pipeline->plan_flags = options.plan_flags;
+    pipeline->device = options.device;
+    pipeline->force_kernel = options.force_kernel;
+    pipeline->transformer_path = options.transformer;
+    pipeline->type = options.type;
   }
   return pipeline->device ? GRAFT_OK : graft_device_open(pipeline->context, "cpu", &pipeline->device);
 }
@@ -88,9 +92,11 @@ graft_status graft_pipeline_measure(graft_pipeline *pipeline, const graft_stage_
                                     graft_pipeline_memory *out_memory) {
   static const part_id parts[GRAFT_N_STAGES] = {PART_TEXT_ENCODER, PART_TRANSFORMER, PART_DECODER};
   graft_pipeline_memory memory = {0};
+  graft_stage_request wanted;
+  GRAFT_TRY(graft_versioned_copy(&wanted, sizeof wanted, request, "a graft_stage_request",
+                                 graft_context_error_slot(pipeline->context)));
   for (int i = 0; i < GRAFT_N_STAGES; ++i) {
     if (!pipeline->parts[parts[i]].is_present) continue;
-    graft_stage_request wanted = *request;
     wanted.stage = (graft_pipeline_stage)i;
     pipeline_stage stage;
     GRAFT_TRY(graft_pipeline_stage_open(pipeline, &wanted, GRAFT_PLAN_MEASURE_ONLY, &stage));

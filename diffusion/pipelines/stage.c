@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "diffusion/pipelines/pipeline_internal.h"
+#include "graft/versioned.h"
 
 enum { DEFAULT_TOKENS = 32 };
 
@@ -79,8 +80,10 @@ static graft_status fill_converted(graft_pipeline *pipeline, const graft_stage_r
 
 graft_status graft_pipeline_stage_graph(graft_pipeline *pipeline, const graft_stage_request *request,
                                         graft_graph **out_graph) {
-  graft_stage_request resolved = {0};
-  GRAFT_TRY(resolve(pipeline, request, &resolved));
+  graft_stage_request given, resolved = {0};
+  graft_error *error = graft_context_error_slot(pipeline->context);
+  GRAFT_TRY(graft_versioned_copy(&given, sizeof given, request, "a graft_stage_request", error));
+  GRAFT_TRY(resolve(pipeline, &given, &resolved));
   GRAFT_TRY(fill_converted(pipeline, &resolved));
   return build(pipeline, &resolved, out_graph);
 }

@@ -6,8 +6,9 @@
 //  - `create` and `open` give the caller ownership; accessors borrow from the object they are asked of.
 //  - An object is used by one thread at a time unless its header says "thread-safe".
 //  - Strings are UTF-8. Shapes are outermost first, as PyTorch and safetensors print them. Strides and sizes are bytes.
-//  - Every struct that crosses the boundary to an application's code begins with `struct_size`, which its maker sets to
-//    sizeof; members are only ever appended, so old code runs against a newer library and the other way round.
+//  - Options, requests and definitions begin with `struct_size`, which their maker sets to sizeof. Members are only
+//    appended, so old code runs against a newer library and the other way round (versioned.h). All other structs, which
+//    graft fills or which are elements of an array, stay as they are while GRAFT_ABI_VERSION does.
 #ifndef GRAFT_BASE_H
 #define GRAFT_BASE_H
 

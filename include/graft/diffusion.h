@@ -62,8 +62,8 @@ typedef struct graft_pipeline_options {
 // itself a transformer's folder. Reads configurations and the tables of contents of the weight files, no weights. Parts
 // may be missing: such a pipeline can be described, measured and planned as far as it goes. |options| may be NULL.
 // Errors: GRAFT_E_NOT_FOUND (no model there), GRAFT_E_FORMAT (a file is broken), GRAFT_E_UNSUPPORTED (a class or an
-// option of a configuration that graft does not know, or a format of quantised layers; the sentence names it and what is
-// supported), GRAFT_E_IO, GRAFT_E_NO_MEMORY.
+// option of a configuration that graft does not know, or a format of quantised layers; the sentence names it and what
+// is supported), GRAFT_E_IO, GRAFT_E_NO_MEMORY.
 GRAFT_API GRAFT_NODISCARD graft_status graft_pipeline_open(graft_context *context, const char *path,
                                                            const graft_pipeline_options *options,
                                                            graft_pipeline **out_pipeline);

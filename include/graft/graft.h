@@ -18,5 +18,6 @@
 #include "graft/status.h"
 #include "graft/tensor.h"
 #include "graft/transfer.h"
+#include "graft/versioned.h"
 
 #endif

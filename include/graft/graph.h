@@ -1,10 +1,9 @@
 // graph.h — building a graph of operators.
 //
 //   graft_tensor *h = graft_rms_norm(graph, x, weight, 1e-5);      // constructors live beside their operators in ops/
-//   graft_tensor *y = graft_linear(graph, h, w, NULL);
+//   graft_tensor *y = graft_linear(graph, h, w, graft_graph_none());
 //   graft_graph_output(graph, y, "y");
-//   if (graft_graph_status(graph) != GRAFT_OK) …                   // the first failure, with its sentence in the
-//   context
+//   if (graft_graph_status(graph) != GRAFT_OK) …                   // the first failure; the context has its sentence
 //
 // Failures stick: a builder function that fails records the reason once and returns NULL, and every later builder call
 // on that graph returns NULL without touching that first reason. A model is therefore written as plain expressions and

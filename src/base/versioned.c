@@ -1,4 +1,4 @@
-#include "src/base/versioned.h"
+#include "graft/versioned.h"
 
 #include <string.h>
 

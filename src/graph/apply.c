@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "src/base/array.h"
-#include "src/base/versioned.h"
+#include "graft/versioned.h"
 #include "src/graph/attrs.h"
 #include "src/graph/builder.h"
 #include "src/graph/effects.h"

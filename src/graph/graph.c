@@ -4,7 +4,7 @@
 
 #include "src/base/array.h"
 #include "src/base/text.h"
-#include "src/base/versioned.h"
+#include "graft/versioned.h"
 #include "src/graph/builder.h"
 #include "src/run/context_internal.h"
 

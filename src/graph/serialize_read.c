@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "graft/serialize.h"
-#include "src/base/versioned.h"
+#include "graft/versioned.h"
 #include "src/graph/serialize.h"
 
 typedef struct loader {

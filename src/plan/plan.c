@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "src/base/array.h"
-#include "src/base/versioned.h"
+#include "graft/versioned.h"
 #include "src/graph/builder.h"
 #include "src/plan/plan_internal.h"
 #include "src/plan/tune.h"

@@ -7,7 +7,7 @@
 
 #include "src/base/config.h"
 #include "src/base/text.h"
-#include "src/base/versioned.h"
+#include "graft/versioned.h"
 #include "src/run/context_internal.h"
 
 static const char *const level_names[] = {"error", "warning", "info", "debug"};

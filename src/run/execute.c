@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/versioned.h"
+#include "graft/versioned.h"
 #include "src/graph/builder.h"
 #include "src/plan/plan_internal.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/versioned.h"
+#include "graft/versioned.h"
 #include "src/run/context_internal.h"
 #include "src/run/plugin_file.h"
 

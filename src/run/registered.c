@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "src/base/checked.h"
-#include "src/base/versioned.h"
+#include "graft/versioned.h"
 #include "src/run/registry_internal.h"
 #include "src/run/table_check.h"
 

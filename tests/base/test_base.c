@@ -11,7 +11,7 @@
 #include "src/base/arena.h"
 #include "src/base/array.h"
 #include "src/base/checked.h"
-#include "src/base/versioned.h"
+#include "graft/versioned.h"
 
 static void arena_gives_aligned_zeroed_separate_memory(void **state) {
   (void)state;

@@ -50,6 +50,28 @@ static void expect_refusal(studio *s, const graft_generate_request *request, gra
   for (int i = 0; i < GRAFT_N_STAGES; ++i) assert_int_equal(o.n_runs[i], 0);
 }
 
+// Structs of an older and of a careless caller.
+static void struct_sizes(void **state) {
+  (void)state;
+  studio s = studio_open(0);
+  graft_generate_request request = studio_request(&s);
+  graft_pipeline *pipeline;
+  request.struct_size = offsetof(graft_generate_request, noise);
+  memset(&request.noise, 0x55, sizeof request.noise);
+  graft_generate_result result = studio_generate(&s, &request, NULL);
+  graft_generate_result_release(&result);
+  request.struct_size = 0;
+  expect_refusal(&s, &request, GRAFT_E_INVALID, "struct_size");
+  const graft_pipeline_options options = {0};
+  assert_int_equal(graft_pipeline_open(s.context, s.folder.path, &options, &pipeline), GRAFT_E_INVALID);
+  const graft_stage_request stage = {0};
+  graft_pipeline_memory memory;
+  graft_graph *graph;
+  assert_int_equal(graft_pipeline_measure(s.pipeline, &stage, &memory), GRAFT_E_INVALID);
+  assert_int_equal(graft_pipeline_stage_graph(s.pipeline, &stage, &graph), GRAFT_E_INVALID);
+  studio_close(&s);
+}
+
 static void sizes(void **state) {
   typedef struct size_case {
     int32_t width, height;
@@ -320,6 +342,7 @@ static void sizes_and_prompts_can_alternate(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(struct_sizes),
       cmocka_unit_test(sizes),
       cmocka_unit_test(steps_are_counted),
       cmocka_unit_test(guidance_is_positive_plus_scaled_difference),

@@ -1,0 +1,23 @@
+// versioned.h — structs that begin with their size, made by code of another age than the reader's. For libraries built
+// on top of graft that take such structs too, as diffusion.h does.
+#ifndef GRAFT_VERSIONED_H
+#define GRAFT_VERSIONED_H
+
+#include "graft/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Copies |source|, whose first member is a uint32_t struct_size, into |target| of |target_bytes|: members that an older
+// source lacks become zero, and struct_size becomes |target_bytes|. |what| names the struct in messages. |error| may be
+// NULL. Errors: GRAFT_E_INVALID (struct_size not set), GRAFT_E_UNSUPPORTED (a newer source uses members unknown here).
+// Thread-safe.
+GRAFT_API GRAFT_NODISCARD graft_status graft_versioned_copy(void *target, size_t target_bytes, const void *source,
+                                                            const char *what, graft_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
