@@ -24,13 +24,6 @@ void graft_fusion_step(const graft_fusion_editor *editor, uint32_t index, graft_
   *out_node = (graft_fusion_node){node->op, node->attrs, node->n_inputs, node->inputs, node->outputs[0]->n_uses};
 }
 
-static bool reads(const graft_node *reader, const graft_node *maker) {
-  for (uint32_t i = 0; i < reader->n_inputs; ++i) {
-    if (reader->inputs[i] != NULL && graft_plan_root(reader->inputs[i])->node == maker) return true;
-  }
-  return false;
-}
-
 static bool is_movable(const graft_node *node, graft_reason *why) {
   if ((node->op->traits & GRAFT_OP_PURE) && !(node->op->traits & GRAFT_OP_OPAQUE_EFFECT)) return true;
   return graft_refuse(why, "%.60s is not pure, so what it touches is unknown", node->label);
@@ -52,9 +45,8 @@ static bool may_cross(const move *m, uint32_t index, graft_reason *why) {
   for (uint32_t i = 0; i < index; ++i) {
     if (!m->is_moving[i]) continue;
     const graft_node *moved = step_at(m, i)->node;
-    if (reads(node, moved)) return graft_refuse(why, "%.50s reads what %.50s makes", node->label, moved->label);
     if (graft_plan_steps_conflict(step_at(m, i), step_at(m, index))) {
-      return graft_refuse(why, "%.50s and %.50s write over what the other uses", node->label, moved->label);
+      return graft_refuse(why, "%.50s uses what %.50s makes or writes over, or the reverse", node->label, moved->label);
     }
   }
   return true;

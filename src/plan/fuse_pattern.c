@@ -133,13 +133,10 @@ static bool is_same_node(graft_pattern_match *match, const graft_node *wanted, c
   return true;
 }
 
-// Whether inputs 0 and 1 of |node| are to be exchanged in this attempt; false in |*out_possible| where that would
-// change the dtype of its result.
-static bool is_swapped(graft_pattern_match *match, const graft_node *node, bool *out_possible) {
-  *out_possible = true;
-  if (!is_swappable(node) || !(match->swaps >> match->n_swaps_seen++ & 1)) return false;
-  *out_possible = node->inputs[0]->desc.dtype == node->inputs[1]->desc.dtype;
-  return true;
+// Whether inputs 0 and 1 of |node| are exchanged in this attempt. Where that changes the dtype of its result, an exact
+// match sees it.
+static bool is_swapped(graft_pattern_match *match, const graft_node *node) {
+  return is_swappable(node) && (match->swaps >> match->n_swaps_seen++ & 1) != 0;
 }
 
 static bool find(graft_pattern_match *match, const graft_tensor *wanted, graft_tensor *tensor) {
@@ -155,9 +152,7 @@ static bool find(graft_pattern_match *match, const graft_tensor *wanted, graft_t
   if (match->nodes[pattern_node->id] != NULL) return match->nodes[pattern_node->id] == node;
   match->nodes[pattern_node->id] = node;
   if (!is_same_node(match, pattern_node, node)) return false;
-  bool is_possible;
-  const uint32_t swap = is_swapped(match, node, &is_possible) ? 1 : 0;
-  if (!is_possible) return disagree(match, node, "the dtypes of its operands");
+  const uint32_t swap = is_swapped(match, node) ? 1 : 0;
   for (uint32_t i = 0; i < node->n_inputs; ++i) {
     if (!find(match, pattern_node->inputs[i], node->inputs[i < 2 ? i ^ swap : i])) return false;
   }

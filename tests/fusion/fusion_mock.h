@@ -29,9 +29,10 @@ typedef struct fusion_attrs {
 //   sub_sub       sub(sub(a, b), c), found by `propose`
 // The extension fusion_rival has the rule rival, sub(copy(scale(a)), b), of the vendor that brings the backend.
 extern const graft_extension fusion_extension, fusion_rival;
-extern const graft_extension graft_extension_cpu_backend;
+extern const graft_extension graft_extension_cpu_backend, graft_extension_private_backend;
 
-// Makes a context with |n_extensions| extensions and the CPU backend. Fails the test when it cannot be made.
+// Makes a context with |n_extensions| extensions, the CPU backend and the one with memory of its own. Fails the test
+// when it cannot be made.
 graft_context *fusion_context(const graft_extension *const *extensions, uint32_t n_extensions);
 graft_device *fusion_device(graft_context *context);
 
@@ -53,7 +54,9 @@ uint32_t fusion_n_groups(const graft_plan *plan, const char *rule);
 const char *fusion_obstacle(const graft_plan *plan, const char *rule);
 
 // Runs |graph| with fusion (|flags|) and without, with inputs that count up from different numbers, several times, and
-// compares all outputs byte by byte. Returns the plan with fusion, which the caller destroys.
+// compares all outputs. Returns the plan with fusion, which the caller destroys, or NULL where they differ.
+graft_plan *fusion_try(const graft_graph *graph, graft_device *device, uint32_t flags);
+// The same, but fails the test where they differ.
 graft_plan *fusion_compare(const graft_graph *graph, graft_device *device, uint32_t flags);
 
 #endif

@@ -9,7 +9,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-static void build(fusion_pair *pair, const graft_fusion_def *rule) {
+#include "testing/helper_ops.h"
+
+static void build(fusion_pair *pair, const graft_fusion_def *rule, bool has_intermediates) {
   const graft_testing_example *e = pair->example;
   graft_tensor *inputs[GRAFT_CASE_MAX_INPUTS], *result[GRAFT_MAX_OUTPUTS] = {0};
   for (uint32_t i = 0; i < e->n_inputs; ++i) {
@@ -23,6 +25,7 @@ static void build(fusion_pair *pair, const graft_fusion_def *rule) {
       inputs[i] = graft_graph_constant(pair->graph, name, &e->inputs[i], &constant);
     } else {
       inputs[i] = graft_graph_input(pair->graph, name, &e->inputs[i]);
+      if (has_intermediates) inputs[i] = graft_testing_identity(pair->graph, inputs[i]);
     }
   }
   void (*pattern)(graft_graph *, const void *, graft_tensor *const *, uint32_t, graft_tensor **) =
@@ -64,8 +67,8 @@ void fusion_pair_create(graft_context *context, const graft_fusion_def *rule, co
     fail_msg("%s %s: %s", op->name, sample->name, error.message);
   }
   assert_int_equal(graft_graph_create(context, &out_pair->graph), GRAFT_OK);
-  build(out_pair, rule);
-  out_pair->fused = plan_pair(out_pair, device, flags, "on");
+  build(out_pair, rule, (flags & FUSION_PAIR_INTERMEDIATES) != 0);
+  out_pair->fused = plan_pair(out_pair, device, flags & ~(uint32_t)FUSION_PAIR_INTERMEDIATES, "on");
   out_pair->plain = plan_pair(out_pair, device, 0, "off");
   const size_t bytes = graft_tensor_desc_bytes(&out_pair->example->outputs[0]);
   out_pair->got = calloc(1, bytes + 1);

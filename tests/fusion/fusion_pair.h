@@ -5,6 +5,10 @@
 
 #include "testing/example.h"
 
+// Beside graft_plan_flags: inputs that are no constants pass an identity first (testing/helper_ops.h, which the context
+// must have), so that their storage may be taken over.
+enum { FUSION_PAIR_INTERMEDIATES = 1 << 29 };
+
 typedef struct fusion_pair {
   graft_testing_example *example;
   graft_graph *graph;
@@ -13,7 +17,7 @@ typedef struct fusion_pair {
 } fusion_pair;
 
 // Makes the pair for |sample| of |rule|'s operator with values from |seed|, and writes them into both plans.
-// |flags| are graft_plan_flags of the first. Fails the test when that cannot be done.
+// |flags| are graft_plan_flags of the fused plan. Fails the test when that cannot be done.
 void fusion_pair_create(graft_context *context, const graft_fusion_def *rule, const graft_op_case *sample,
                         uint64_t seed, uint32_t flags, fusion_pair *out_pair);
 void fusion_pair_destroy(fusion_pair *pair);

@@ -147,6 +147,16 @@ BUILD(input_is_written_over_meanwhile) {
   fusion_copy_into(g, b, a);
   graft_graph_output(g, add(g, s, b), "y");
 }
+BUILD(written_back_over_a_part) {
+  (void)b;
+  graft_tensor *part = fusion_slice(g, 0, 9, fusion_scale(g, 5, a));
+  graft_graph_output(g, fusion_scale_into(g, 2, part, part), "y");
+}
+BUILD(destination_that_the_kernel_cannot_write) {
+  // Contiguous, but not aligned: the copy's own kernel would take it.
+  graft_tensor *s = fusion_scale(g, 3, fusion_slice(g, 0, 9, a));
+  graft_graph_output(g, fusion_copy_into(g, s, fusion_slice(g, 3, 9, b)), "y");
+}
 BUILD(owner_is_read_outside) {
   (void)b;
   graft_tensor *s = fusion_scale(g, 2, a);
@@ -190,6 +200,8 @@ static const situation situations[] = {
     {"in place outside", in_place_on_foreign_storage, "scale_add", "in place on storage outside"},
     {"member in place outside", member_in_place_on_foreign_storage, "scale_thrice", "storage outside the group"},
     {"input is written over", input_is_written_over_meanwhile, "scale_add", "meanwhile"},
+    {"written back over a part", written_back_over_a_part, "scale_slice", "a part of"},
+    {"destination askew", destination_that_the_kernel_cannot_write, "scale_copy", "cannot write"},
     {"owner is read outside", owner_is_read_outside, "scale_thrice", "read outside"},
     {"owner was written over", owner_was_written_over_since, "scale_diff", "written over"},
 };
@@ -306,6 +318,90 @@ static void FU1_views_show_storage_of_the_group(void **state) {
   graft_context_destroy(context);
 }
 
+// The pattern is the rule's own, and the operator makes something else of the same inputs.
+static void decompose_longer(graft_graph *graph, const void *attrs, graft_tensor *const *inputs, uint32_t n_inputs,
+                             graft_tensor **out) {
+  (void)n_inputs, (void)attrs;
+  out[0] = fusion_apply2(graph, "fuse.sub.v1", fusion_apply1(graph, "fuse.copy.v1", 0, inputs[0]), inputs[0]);
+}
+
+static void FU1_results_are_what_the_operator_infers(void **state) {
+  (void)state;
+  static const fusion_attrs attrs = {.factor = 1, .first = 3, .n = 4};
+  const graft_op_case form = {.name = "longer",
+                              .attrs = &attrs,
+                              .n_inputs = 1,
+                              .inputs = {{.dtype = &graft_dtype_f32, .rank = 1, .shape = {FUSION_N}}}};
+  const graft_fusion_def rule = {.struct_size = sizeof rule,
+                                 .name = "longer",
+                                 .op = "fuse.scale_slice.v1",
+                                 .pattern = decompose_longer,
+                                 .forms = &form,
+                                 .n_forms = 1};
+  const graft_extension extension = {.struct_size = sizeof extension,
+                                     .abi_version = GRAFT_ABI_VERSION,
+                                     .name = "fuse.longer",
+                                     .vendor = "fuse",
+                                     .fusions = &rule,
+                                     .n_fusions = 1};
+  const graft_extension *const extensions[] = {&fusion_extension, &extension};
+  graft_context *context = fusion_context(extensions, 2);
+  graft_graph *graph = NULL;
+  assert_int_equal(graft_graph_create(context, &graph), GRAFT_OK);
+  graft_tensor *a = fusion_input(graph, "a");
+  graft_graph_output(graph, fusion_apply2(graph, "fuse.sub.v1", fusion_apply1(graph, "fuse.copy.v1", 0, a), a), "y");
+  graft_plan *plan = fusion_compare(graph, fusion_device(context), 0);
+  assert_int_equal(fusion_n_groups(plan, "longer"), 0);
+  assert_non_null(strstr(fusion_obstacle(plan, "longer"), "not what the group makes"));
+  graft_plan_destroy(plan);
+  graft_graph_destroy(graph);
+  graft_context_destroy(context);
+}
+
+static void FU1_dtypes_survive_an_exchange_of_operands(void **state) {
+  (void)state;
+  const graft_extension *const extensions[] = {&fusion_extension};
+  graft_context *context = fusion_context(extensions, 1);
+  for (int i = 0; i < 2; ++i) {
+    graft_graph *graph = NULL;
+    assert_int_equal(graft_graph_create(context, &graph), GRAFT_OK);
+    const graft_tensor_desc half = {.dtype = GRAFT_F16, .rank = 1, .shape = {FUSION_N}, .strides = {2}};
+    graft_tensor *s = fusion_scale(graph, 3, fusion_input(graph, "a")), *b = graft_graph_input(graph, "b", &half);
+    // A sum has its first operand's dtype.
+    graft_graph_output(graph, fusion_apply2(graph, "fuse.add.v1", i == 0 ? s : b, i == 0 ? b : s), "y");
+    graft_plan *plan = fusion_plan(graph, fusion_device(context), GRAFT_PLAN_MEASURE_ONLY, "on");
+    assert_int_equal(fusion_n_groups(plan, "scale_add"), i == 0);
+    if (i == 1) assert_non_null(strstr(fusion_obstacle(plan, "scale_add"), "dtype"));
+    graft_plan_destroy(plan);
+    graft_graph_destroy(graph);
+  }
+  graft_context_destroy(context);
+}
+
+static void FU1_members_run_on_one_device(void **state) {
+  (void)state;
+  const graft_extension *const extensions[] = {&fusion_extension};
+  graft_context *context = fusion_context(extensions, 1);
+  graft_device *devices[2] = {fusion_device(context), NULL};
+  assert_int_equal(graft_device_open(context, "private", &devices[1]), GRAFT_OK);
+  graft_graph *graph = NULL;
+  assert_int_equal(graft_graph_create(context, &graph), GRAFT_OK);
+  graft_tensor *a = fusion_input(graph, "a"), *b = fusion_input(graph, "b"), *s = fusion_scale(graph, 3, a);
+  graft_graph_output(graph, fusion_apply2(graph, "fuse.add.v1", s, b), "y");
+  const graft_pin pin = {.tensor = s, .device = devices[1]};
+  graft_plan_options options = {.struct_size = sizeof options, .devices = devices, .n_devices = 2};
+  for (int pinned = 0; pinned < 2; ++pinned) {
+    options.pins = &pin;
+    options.n_pins = (uint32_t)pinned;
+    graft_plan *plan = NULL;
+    assert_int_equal(graft_plan_create(graph, &options, &plan), GRAFT_OK);
+    assert_int_equal(fusion_n_groups(plan, "scale_add"), !pinned);
+    graft_plan_destroy(plan);
+  }
+  graft_graph_destroy(graph);
+  graft_context_destroy(context);
+}
+
 static void FU1_a_kernel_asked_for_by_name_is_kept(void **state) {
   (void)state;
   const graft_extension *const extensions[] = {&fusion_extension};
@@ -329,6 +425,9 @@ int main(void) {
       cmocka_unit_test(FU1_every_clause_decides),
       cmocka_unit_test(FU1_members_are_pure),
       cmocka_unit_test(FU1_views_show_storage_of_the_group),
+      cmocka_unit_test(FU1_results_are_what_the_operator_infers),
+      cmocka_unit_test(FU1_dtypes_survive_an_exchange_of_operands),
+      cmocka_unit_test(FU1_members_run_on_one_device),
       cmocka_unit_test(FU1_a_kernel_asked_for_by_name_is_kept),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -129,7 +129,7 @@ static void FU3_aliasing_writes_are_not_crossed(void **state) {
   attempt.n = 1, attempt.after = 1;
   graft_plan *plan = plan_moved(graph, context);
   assert_false(attempt.is_moved);
-  assert_non_null(strstr(attempt.why.text, "write over"));
+  assert_non_null(strstr(attempt.why.text, "writes over"));
   graft_plan_destroy(plan);
   end(context, graph, fusion_compare(graph, fusion_device(context), 0));
 }
