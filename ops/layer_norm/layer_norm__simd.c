@@ -59,11 +59,8 @@ static inline __attribute__((always_inline)) void make_row(recipe r, const float
   int64_t i = 0;
   for (; i + LANES <= n; i += LANES) {
     const vec v = finish(r, vec_load(x + i), i, LANES);
-    if (streams) {
-      vec_stream(y + i, v);
-    } else {
-      vec_store(y + i, v);
-    }
+    vec_store_or_stream(y + i, v, streams);
+    vec_fetch_next_row(x + i, n);
   }
   if (i < n) vec_store_n(y + i, finish(r, vec_load_n(x + i, n - i), i, n - i), n - i);
 }
@@ -74,13 +71,11 @@ static void normalise(const arguments *a, row r) {
   const moments_scaling scaling = moments_normalise(moments_measure(r.x, n), a->eps);
   const bool is_weighted = a->weight.data || a->bias.data;
   if (!is_weighted && !r.scale) {
-    make_row((recipe){.scaling = scaling}, r.x, r.y, n, false);
-  } else if (!is_weighted && a->streams) {
-    make_row((recipe){.scaling = scaling, .scale = r.scale, .shift = r.shift}, r.x, r.y, n, true);
+    make_row((recipe){.scaling = scaling}, r.x, r.y, n, a->streams);
   } else if (!is_weighted) {
-    make_row((recipe){.scaling = scaling, .scale = r.scale, .shift = r.shift}, r.x, r.y, n, false);
+    make_row((recipe){.scaling = scaling, .scale = r.scale, .shift = r.shift}, r.x, r.y, n, a->streams);
   } else {
-    make_row((recipe){scaling, a->weight, a->bias, r.scale, r.shift}, r.x, r.y, n, false);
+    make_row((recipe){scaling, a->weight, a->bias, r.scale, r.shift}, r.x, r.y, n, a->streams);
   }
 }
 
@@ -163,7 +158,7 @@ static graft_status encode_rows(graft_encoder *encoder, const graft_encode_args 
                  .eps = attrs->eps};
   plan_walk(args->node, is_modulated, &a.loops);
   const int64_t bytes = (int64_t)graft_tensor_desc_bytes(args->node->outputs[0]);
-  a.streams = is_modulated && vec_should_stream(a.y, a.x, bytes, a.loops.row_length * 4);
+  a.streams = vec_should_stream(a.y, a.x, bytes, a.loops.row_length * 4);
   const graft_cpu_task task = {.run = run, .args = &a, .args_bytes = sizeof a, .n_items = a.loops.n_items};
   return graft_cpu_encode(encoder, &task, args->error);
 }

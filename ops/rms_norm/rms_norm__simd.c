@@ -14,16 +14,18 @@ typedef struct arguments {
   char *y;
   graft_dtype_code weight_type;
   double eps;
+  bool streams;
 } arguments;
 
 static inline __attribute__((always_inline)) void scale_row(const float *x, float *y, int64_t n, float factor,
-                                                            const char *weight, graft_dtype_code type) {
+                                                            const char *weight, graft_dtype_code type, bool streams) {
   const int64_t step = type == GRAFT_DTYPE_F32 ? 4 : 2;
   const vec scale = vec_all(factor);
   int64_t i = 0;
   for (; i + LANES <= n; i += LANES) {
     const vec v = vec_load(x + i) * scale;
-    vec_store(y + i, weight ? v * vec_load_typed(weight + i * step, type) : v);
+    vec_store_or_stream(y + i, weight ? v * vec_load_typed(weight + i * step, type) : v, streams);
+    vec_fetch_next_row(x + i, n);
   }
   if (i == n) return;
   const vec v = vec_load_n(x + i, n - i) * scale;
@@ -33,14 +35,15 @@ static inline __attribute__((always_inline)) void scale_row(const float *x, floa
 static void normalise(const arguments *a, const float *x, float *y) {
   const int64_t n = a->loops.row_length;
   const float factor = rms_factor(x, n, a->eps);
+  const bool streams = a->streams;
   if (!a->weight) {
-    scale_row(x, y, n, factor, NULL, GRAFT_DTYPE_F32);
+    scale_row(x, y, n, factor, NULL, GRAFT_DTYPE_F32, streams);
   } else if (a->weight_type == GRAFT_DTYPE_F32) {
-    scale_row(x, y, n, factor, a->weight, GRAFT_DTYPE_F32);
+    scale_row(x, y, n, factor, a->weight, GRAFT_DTYPE_F32, streams);
   } else if (a->weight_type == GRAFT_DTYPE_BF16) {
-    scale_row(x, y, n, factor, a->weight, GRAFT_DTYPE_BF16);
+    scale_row(x, y, n, factor, a->weight, GRAFT_DTYPE_BF16, streams);
   } else {
-    scale_row(x, y, n, factor, a->weight, GRAFT_DTYPE_F16);
+    scale_row(x, y, n, factor, a->weight, GRAFT_DTYPE_F16, streams);
   }
 }
 
@@ -53,6 +56,7 @@ static void run(const void *args, int64_t item, const graft_cpu_worker *worker) 
     graft_loops_find_row(&a->loops, row, offsets);
     normalise(a, (const float *)(const void *)(a->x + offsets[FROM]), (float *)(void *)(a->y + offsets[TO]));
   }
+  if (a->streams) vec_stream_end();
 }
 
 static bool supports(const graft_node_info *node, graft_reason *why) {
@@ -73,6 +77,8 @@ static graft_status encode(graft_encoder *encoder, const graft_encode_args *args
   if (node->inputs[WEIGHT]) a.weight_type = node->inputs[WEIGHT]->dtype->code;
   const graft_tensor_desc *const operands[N_OPERANDS] = {[TO] = node->outputs[0], [FROM] = node->inputs[X]};
   graft_loops_init(&a.loops, operands, N_OPERANDS, GRAFT_LOOPS_LAST_DIMENSION);
+  const int64_t bytes = (int64_t)graft_tensor_desc_bytes(node->outputs[0]);
+  a.streams = vec_should_stream(a.y, a.x, bytes, a.loops.row_length * (int64_t)sizeof(float));
   const graft_cpu_task task = {.run = run, .args = &a, .args_bytes = sizeof a, .n_items = a.loops.n_items};
   return graft_cpu_encode(encoder, &task, args->error);
 }

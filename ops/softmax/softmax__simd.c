@@ -5,11 +5,13 @@
 #include "ops/softmax/softmax.h"
 
 enum { TO, FROM, N_OPERANDS };
+enum { STREAMED_MOST = 8192 };  // elements of a row that is kept in the cache until it is finished
 
 typedef struct arguments {
   graft_loops loops;
   const char *x;
   char *y;
+  bool streams;
 } arguments;
 
 // A NaN may be passed over here: its exponential makes the whole row NaN.
@@ -42,6 +44,8 @@ static float exponentials(const float *x, float *y, int64_t n, float max) {
     vec_store(y + i + LANES, second);
     even += first;
     odd += second;
+    vec_fetch_next_row(x + i, n);
+    vec_fetch_next_row(x + i + LANES, n);
   }
   for (; i < n; i += LANES) {
     const int64_t count = n - i < LANES ? n - i : LANES;
@@ -51,23 +55,30 @@ static float exponentials(const float *x, float *y, int64_t n, float max) {
   return vec_reduce_sum(even + odd);
 }
 
-static void share(const float *x, float *y, int64_t n) {
-  const vec factor = vec_all(1 / exponentials(x, y, n, largest(x, n)));
+// |weights| is |y| itself, or memory of its own if results are streamed.
+static void share(const float *x, float *weights, float *y, int64_t n) {
+  const vec factor = vec_all(1 / exponentials(x, weights, n, largest(x, n)));
+  const bool streams = weights != y;
   int64_t i = 0;
-  for (; i + LANES <= n; i += LANES) vec_store(y + i, vec_load(y + i) * factor);
-  if (i < n) vec_store_n(y + i, vec_load_n(y + i, n - i) * factor, n - i);
+  for (; i + LANES <= n; i += LANES) {
+    vec_store_or_stream(y + i, vec_load(weights + i) * factor, streams);
+  }
+  if (i < n) vec_store_n(y + i, vec_load_n(weights + i, n - i) * factor, n - i);
 }
 
 static void run(const void *args, int64_t item, const graft_cpu_worker *worker) {
   (void)worker;
   const arguments *a = args;
   const graft_loops_item part = graft_loops_find_item(&a->loops, item);
+  float weights[STREAMED_MOST];
   for (int64_t row = part.first_row; row < part.end_row; ++row) {
     int64_t offsets[N_OPERANDS];
     graft_loops_find_row(&a->loops, row, offsets);
     const float *x = (const float *)(const void *)(a->x + offsets[FROM]);
-    share(x, (float *)(void *)(a->y + offsets[TO]), a->loops.row_length);
+    float *y = (float *)(void *)(a->y + offsets[TO]);
+    share(x, a->streams ? weights : y, y, a->loops.row_length);
   }
+  if (a->streams) vec_stream_end();
 }
 
 static bool supports(const graft_node_info *node, graft_reason *why) {
@@ -84,6 +95,9 @@ static graft_status encode(graft_encoder *encoder, const graft_encode_args *args
   arguments a = {.x = args->inputs[0], .y = args->outputs[0]};
   const graft_tensor_desc *const operands[N_OPERANDS] = {[TO] = node->outputs[0], [FROM] = node->inputs[0]};
   graft_loops_init(&a.loops, operands, N_OPERANDS, GRAFT_LOOPS_LAST_DIMENSION);
+  const int64_t bytes = (int64_t)graft_tensor_desc_bytes(node->outputs[0]);
+  a.streams = a.loops.row_length <= STREAMED_MOST &&
+              vec_should_stream(a.y, a.x, bytes, a.loops.row_length * (int64_t)sizeof(float));
   const graft_cpu_task task = {.run = run, .args = &a, .args_bytes = sizeof a, .n_items = a.loops.n_items};
   return graft_cpu_encode(encoder, &task, args->error);
 }

@@ -62,6 +62,16 @@ static inline void vec_stream_end(void) {
 #endif
 }
 
+static inline void vec_store_or_stream(float *p, vec v, bool streams) {
+  if (streams) vec_stream(p, v);
+  else vec_store(p, v);
+}
+
+// Asks for what lies as far behind |p| as a row is long: the next row travels while this one is finished.
+static inline void vec_fetch_next_row(const float *p, int64_t row_length) {
+  __builtin_prefetch(p + row_length, 0, 2);
+}
+
 // Whether a result of |bytes| in rows |row_bytes| apart should go there past the caches.
 static inline bool vec_should_stream(const void *result, const void *source, int64_t bytes, int64_t row_bytes) {
   const int64_t larger_than_caches = 24 << 20;

@@ -13,6 +13,7 @@ typedef struct arguments {
   const char *x, *y, *factors;
   char *sum;
   double eps;
+  bool streams;
 } arguments;
 
 // How the factors are made: one row for each of the gate's, or one in all.
@@ -51,9 +52,13 @@ typedef struct row {
 static void add_row(const arguments *a, row r) {
   const int64_t n = a->loops.row_length;
   const vec scale = vec_all(rms_factor(r.y, n, a->eps));
+  const bool streams = a->streams;
   int64_t i = 0;
   for (; i + LANES <= n; i += LANES) {
-    vec_store(r.sum + i, vec_madd(vec_load(r.y + i) * scale, vec_load(r.factors + i), vec_load(r.x + i)));
+    const vec sum = vec_madd(vec_load(r.y + i) * scale, vec_load(r.factors + i), vec_load(r.x + i));
+    vec_store_or_stream(r.sum + i, sum, streams);
+    vec_fetch_next_row(r.y + i, n);
+    vec_fetch_next_row(r.x + i, n);
   }
   if (i == n) return;
   const vec v = vec_load_n(r.y + i, n - i) * scale;
@@ -72,6 +77,7 @@ static void run(const void *args, int64_t item, const graft_cpu_worker *worker) 
                      .factors = (const float *)(const void *)(a->factors + offsets[FACTORS]),
                      .sum = (float *)(void *)(a->sum + offsets[TO])});
   }
+  if (a->streams) vec_stream_end();
 }
 
 // The factors as a tensor: the gate's shape, or one row.
@@ -136,6 +142,8 @@ static graft_status encode(graft_encoder *encoder, const graft_encode_args *args
                  .sum = args->outputs[0],
                  .eps = attrs->eps};
   plan_walk(args->node, &a.loops);
+  const int64_t bytes = (int64_t)graft_tensor_desc_bytes(args->node->outputs[0]);
+  a.streams = a.sum != a.y && vec_should_stream(a.sum, a.x, bytes, a.loops.row_length * (int64_t)sizeof(float));
   GRAFT_TRY(encode_factors(encoder, args, a.loops.row_length));
   const graft_cpu_task task = {.run = run, .args = &a, .args_bytes = sizeof a, .n_items = a.loops.n_items};
   return graft_cpu_encode(encoder, &task, args->error);
