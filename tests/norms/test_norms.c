@@ -154,6 +154,24 @@ static void many_items_run(void **state) {
   free(x), free(y);
 }
 
+// Results beyond the caches are written past them, by other instructions: the bytes are those of a small tensor's rows.
+static void large_tensors_have_the_rows_of_small_ones(void **state) {
+  (void)state;
+  const int64_t n = 1024, large[] = {6400, n}, small[] = {64, n};
+  const build_fn builds[] = {build_layer_norm, build_rms_norm, graft_softmax};
+  float *x = values_around(0, large[0] * n);
+  for (size_t i = 0; i < sizeof builds / sizeof builds[0]; ++i) {
+    float *all = run(builds[i], 2, large, x);
+    for (int64_t first = 0; first < large[0]; first += 3168) {
+      float *some = run(builds[i], 2, small, x + first * n);
+      assert_memory_equal(all + first * n, some, (size_t)(small[0] * n) * sizeof *some);
+      free(some);
+    }
+    free(all);
+  }
+  free(x);
+}
+
 static void limits_follow_ieee(void **state) {
   (void)state;
   const int64_t shape[] = {6};
@@ -196,6 +214,7 @@ int main(void) {
       cmocka_unit_test(nan_stays_in_its_row),
       cmocka_unit_test(one_tensor_may_be_both_operands),
       cmocka_unit_test(many_items_run),
+      cmocka_unit_test(large_tensors_have_the_rows_of_small_ones),
       cmocka_unit_test(limits_follow_ieee),
       cmocka_unit_test(wrong_sizes_are_refused),
   };
