@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "diffusion/quantize.h"
 #include "formats/quantized.h"
@@ -267,6 +268,20 @@ static void refusals_leave_files_alone(void **state) {
   studio_close(&s);
 }
 
+static void empty_tensors_are_no_work(void **state) {
+  (void)state;
+  studio s = studio_open(0);
+  temp_folder odd = {0};
+  snprintf(odd.path, sizeof odd.path, "%s", temp_folder_join(&s.folder, "odd").text);
+  assert_int_equal(mkdir(odd.path, 0700), 0);
+  tiny_model_write(&odd, &(tiny_fault){.has_empty = true});
+  const temp_path path = temp_folder_join(&s.folder, "int8.safetensors");
+  graft_quantize_options options = quantize_options(&s, path.text, GRAFT_QUANTIZE_KIND_INT8);
+  options.model = odd.path;
+  graft_quantize_report_free(quantize(&s, &options));
+  studio_close(&s);
+}
+
 // A weight that is no number is refused by name rather than spread over a row.
 static void not_finite(void **state) {
   (void)state;
@@ -317,6 +332,7 @@ int main(void) {
       cmocka_unit_test(threads_do_not_matter),
       cmocka_unit_test(types_of_a_quantised_file),
       cmocka_unit_test(refusals_leave_files_alone),
+      cmocka_unit_test(empty_tensors_are_no_work),
       cmocka_unit_test(not_finite),
       cmocka_unit_test(transformers_that_do_not_fit),
   };
