@@ -148,6 +148,7 @@ static void settle(selection *s) {
 }
 
 static graft_status fail_selection(const selection *s, const graft_node *node) {
+  if (s->rejections.is_cut) return graft_plan_no_memory(s->plan);
   graft_error *error = s->plan->error;
   graft_status status = GRAFT_FAIL(error, GRAFT_E_UNSUPPORTED, "%s has no way to run %s (%s): %s",
                                    graft_device_name(s->device->device), node->op->name, node->label,

@@ -106,7 +106,7 @@ static void add_computation(world *w, value *a, int kind) {
   value *b = kind < 2 ? find_same(w, a, false) : NULL, *into = NULL;
   if (below(w, 2) == 0) into = below(w, 2) == 0 && !a->is_constant ? a : find_same(w, a, true);
   w->factors[w->n_trace] = (float)((double)below(w, 5) / 4 - 0.5);
-  const plan_attrs attrs = {.factor = w->factors[w->n_trace]};
+  const plan_attrs attrs = {.factor = (double)w->factors[w->n_trace]};
   value *y;
   if (into != NULL) {
     y = &w->values[w->n_values++];

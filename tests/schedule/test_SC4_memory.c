@@ -215,6 +215,54 @@ static void SC4_sources_are_given_back_after_their_segment(void **state) {
   schedule_close(s);
 }
 
+// ---- allocations that fail ----
+
+typedef struct sweep {
+  schedule *s;
+  size_t budget;
+  graft_status status;
+} sweep;
+
+static void try_plan(void *user) {
+  sweep *w = user;
+  graft_device *const devices[] = {w->s->first, w->s->second};
+  const graft_plan_options options = {.struct_size = sizeof options,
+                                      .devices = devices,
+                                      .n_devices = 2,
+                                      .memory_budget = w->budget,
+                                      .n_input_copies = 2,
+                                      .flags = 1u << 30};
+  graft_plan *plan = NULL;
+  w->status = graft_plan_create(w->s->graph, &options, &plan);
+  graft_plan_destroy(plan);
+}
+
+static void check_sweep(void *user, int64_t failed) {
+  sweep *w = user;
+  assert_int_equal(w->status, failed == 0 ? GRAFT_OK : GRAFT_E_NO_MEMORY);
+  assert_int_equal(allocated(w->s->first) + allocated(w->s->second), 0);
+  assert_int_equal(plan_mock_n_states(), 0);
+}
+
+static void SC4_every_failing_allocation_is_a_status(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; ++i) {
+    schedule *s = schedule_open(1, "private:0 lacks plan.reference.v1,plan.scale.v1; private:1 lacks plan.add.v1");
+    graft_tensor *x = plan_input(s->graph, "x", ROWS, COLUMNS),
+                 *w = plan_constant(s->graph, "w", ROWS, COLUMNS, weights);
+    graft_tensor *y =
+        plan_apply1(s->graph, "plan.nested.v1", (plan_attrs){0}, plan_apply2(s->graph, "plan.packed.v1", x, w));
+    y = plan_apply1(s->graph, "plan.reference.v1", (plan_attrs){0}, y);
+    y = schedule_write(s->graph, "plan.add.v1", (plan_attrs){0}, y, w, y);
+    graft_graph_output(s->graph, y, "y");
+    sweep attempt = {.s = s, .budget = i == 0 ? 0 : 1 << 20};
+    int64_t n = fail_alloc_sweep(try_plan, check_sweep, &attempt);
+    printf("%d allocations make a plan for two devices\n", (int)n);
+    assert_in_range(n, 20, 10000);
+    schedule_close(s);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(SC4_every_device_takes_what_its_report_says),
@@ -223,6 +271,7 @@ int main(void) {
       cmocka_unit_test(SC4_budget_on_private_memory),
       cmocka_unit_test(SC4_budgeted_plan_takes_what_it_reports),
       cmocka_unit_test(SC4_sources_are_given_back_after_their_segment),
+      cmocka_unit_test(SC4_every_failing_allocation_is_a_status),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,13 +62,25 @@ static void SC7_cancelled_on_the_second_device_and_run_again(void **state) {
   schedule_close(s);
 }
 
+static void cancel_behind_the_first(void *user, uint32_t step, bool is_end) {
+  if (step == 0 && is_end) atomic_store((atomic_bool *)user, true);
+}
+
 static void SC7_cancelled_before_a_transfer(void **state) {
   (void)state;
   schedule *s = schedule_open(1, "private:0 lacks plan.slow.v1");
   graft_plan *plan = build(s);
-  atomic_bool is_cancelled = true;
-  const graft_run_control control = {.abort = is_set, .abort_user = &is_cancelled};
+  atomic_bool is_cancelled = false;
+  uint32_t step = 99;
+  const graft_run_control control = {.abort = is_set,
+                                     .abort_user = &is_cancelled,
+                                     .on_step = cancel_behind_the_first,
+                                     .on_step_user = &is_cancelled,
+                                     .out_step = &step};
   assert_int_equal(graft_plan_run(plan, &control), GRAFT_E_CANCELLED);
+  graft_step_info info;
+  graft_plan_step(plan, step, &info);
+  assert_string_equal(info.op->name, "transfer");
   plan_mock_release();
   schedule_run(plan);
   graft_plan_destroy(plan);
