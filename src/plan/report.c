@@ -83,6 +83,10 @@ static graft_status print_step(const graft_plan *plan, uint32_t index, graft_wri
   format_bytes(info.bytes, bytes, sizeof bytes);
   snprintf(line, sizeof line, "%4u %-26s %-20s %9s %c %s\n", (unsigned)index, info.kernel->name, output, bytes,
            info.is_in_place ? '=' : ' ', info.label);
+  if (plan->n_devices == 1) return write_text(writer, line);
+  line[strlen(line) - 1] = '\0';
+  GRAFT_TRY(write_text(writer, line));
+  snprintf(line, sizeof line, "  %s%s%s\n", info.device, info.placement[0] != '\0' ? ": " : "", info.placement);
   return write_text(writer, line);
 }
 
@@ -107,8 +111,11 @@ static graft_status print_memory(const graft_plan *plan, graft_writer writer) {
 
 graft_status graft_plan_print(const graft_plan *plan, graft_writer writer) {
   char line[160];
-  snprintf(line, sizeof line, "%s, %u step%s\n", graft_device_name(plan->device), (unsigned)plan->steps.n,
-           plan->steps.n == 1 ? "" : "s");
+  for (uint32_t d = 0; d < plan->n_devices; ++d) {
+    snprintf(line, sizeof line, "%s, ", graft_device_name(plan->devices[d].device));
+    GRAFT_TRY(write_text(writer, line));
+  }
+  snprintf(line, sizeof line, "%u step%s\n", (unsigned)plan->steps.n, plan->steps.n == 1 ? "" : "s");
   GRAFT_TRY(write_text(writer, line));
   snprintf(line, sizeof line, "%4s %-26s %-20s %9s %s\n", "step", "kernel", "output", "moved", "= in place, node");
   GRAFT_TRY(write_text(writer, line));

@@ -49,6 +49,10 @@ static void SC1_missing_operators_run_elsewhere(void **state) {
   assert_string_equal(schedule_step(plan, "plan.packed.v1").device, "private:0");
   // One copy there, one back; the constant comes from the host to where it is needed.
   assert_int_equal(schedule_count(plan, "transfer"), 2);
+  after.n = 0;
+  assert_int_equal(graft_plan_print(plan, (graft_writer){collect, &after}), GRAFT_OK);
+  assert_non_null(strstr(after.text, "private:0, private:1, 6 steps"));
+  assert_non_null(strstr(after.text, "reference#1  private:1: can run only on private:1"));
   schedule_put(plan, 0, weights, 8);
   schedule_run(plan);
   schedule_expect(plan, 0, (const float[]){9, 18, 27, 36, 45, 54, 63, 72}, 8);
