@@ -70,9 +70,8 @@ static graft_status measure_entry(const quantize_job *job, quantize_entry *entry
     const bool fits = part->dtype == first->dtype && part->rank == first->rank &&
                       (i == 0 || (part->rank == 2 && part->shape[1] == first->shape[1]));
     if (!fits) return fail_tensor(job, entry->name, "cannot be put together: its parts have different types or widths");
-    int64_t rows = 1;
-    for (int32_t d = 0; d + 1 < part->rank; ++d) rows *= part->shape[d];
-    entry->rows += rows;
+    // None where they are empty, so that a shape like [2^40, 0] is no work.
+    if (entry->columns > 0) entry->rows += part->n_elements / entry->columns;
   }
   return GRAFT_OK;
 }

@@ -163,6 +163,8 @@ static void add_transformer(tensor_list *list) {
   add_block(list, "noise_refiner", true);
   add_block(list, "context_refiner", false);
   add_block(list, "layers", true);
+  list->prefix[0] = '\0';
+  if (list->fault->has_empty) add_matrix(list, "empty", INT64_C(1) << 40, 0);
 }
 
 static void add_resnet(tensor_list *list, const char *name, int64_t n_in, int64_t n_out) {

@@ -14,6 +14,7 @@ typedef struct tiny_fault {
   const char *dropped;   // this tensor is left out
   const char *reshaped;  // this one has a row too many
   const char *integer;   // this one is I32
+  bool has_empty;        // the transformer has one more, F32 [2^40, 0]
 } tiny_fault;
 
 // Writes model_index.json and five parts into |folder|. |fault| may be NULL.
