@@ -32,6 +32,18 @@ uint32_t graft_peak_loops(uint64_t features, const graft_peak_loop *out_loops[3]
   return count;
 }
 
+const graft_peak_loop *graft_peak_loop_of(graft_peak_kind kind, uint64_t features) {
+#if defined(__x86_64__)
+  static const graft_peak_loop *const products[] = {&graft_peak_loop_bf16__avx512, &graft_peak_loop_i8__avx512,
+                                                    &graft_peak_loop_i8__avx2};
+  for (size_t i = 0; i < sizeof products / sizeof products[0]; ++i) {
+    if (products[i]->kind == kind && (products[i]->requires & ~features) == 0) return products[i];
+  }
+#endif
+  const graft_peak_loop *loops[3];
+  return kind == GRAFT_PEAK_F32 && graft_peak_loops(features, loops) > 0 ? loops[0] : NULL;
+}
+
 // One thread's share of a measurement. All threads begin together, and the slowest one's end counts.
 typedef struct share {
   pthread_barrier_t *start;
@@ -145,7 +157,7 @@ graft_status graft_peak_measure_flops(const graft_peak_loop *loop, int32_t n_thr
   graft_peak_flops flops = {.target = loop->target,
                             .n_threads = n_threads,
                             .n_lanes = loop->n_lanes,
-                            .gflops = 2e-9 * per_second * loop->n_lanes,
+                            .gflops = 2e-9 * per_second * loop->n_lanes * loop->n_terms,
                             .clock_ghz = 1e-9 * clock,
                             .n_ports = per_second / n_threads / clock};
   flops.utilisation = flops.n_ports / fmax(1, round(flops.n_ports));

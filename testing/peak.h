@@ -4,13 +4,19 @@
 
 #include "graft/graft.h"
 
-// Arithmetic of one build of the loop: how many f32 lanes a vector has and whether products and sums are one operation.
+// What is multiplied; sums are float32, of bytes int32.
+typedef enum graft_peak_kind { GRAFT_PEAK_F32, GRAFT_PEAK_BF16, GRAFT_PEAK_I8 } graft_peak_kind;
+
+// Arithmetic of one build of the loop: how many lanes of sums a vector has and whether products and sums are one
+// operation.
 typedef struct graft_peak_loop {
   const char *target;  // "baseline", "avx2", "avx512"
   uint64_t requires;   // graft_cpu_feature
   int32_t n_lanes;
   int32_t n_per_pass;  // vector multiply-adds in one pass
-  bool is_fused;       // else a multiply and an add, which are two instructions
+  graft_peak_kind kind;
+  int32_t n_terms;  // products that one lane adds at a time: 1, of bf16 2, of bytes 4
+  bool is_fused;    // else a multiply and an add, which are two instructions
   // Does |n_passes| passes in registers; returns a number that depends on all of them.
   float (*run)(int64_t n_passes);
 } graft_peak_loop;
@@ -32,6 +38,9 @@ typedef struct graft_peak_bandwidth {
 
 // Loops that |features| (graft_cpu_info.features) allow, best first; returns their number, at most 3. Static storage.
 uint32_t graft_peak_loops(uint64_t features, const graft_peak_loop *out_loops[3]);
+
+// The best loop of |kind| that |features| allow, or NULL where the processor has no instruction for it. Static storage.
+const graft_peak_loop *graft_peak_loop_of(graft_peak_kind kind, uint64_t features);
 
 // Best of several runs of |loop| on |n_threads| threads, about 0.3 s. Errors: GRAFT_E_INVALID, GRAFT_E_NO_MEMORY,
 // GRAFT_E_DEVICE (a thread could not be started).

@@ -64,5 +64,80 @@ const graft_peak_loop GRAFT_TARGETED(graft_peak_loop) = {.target = GRAFT_QUOTE(G
                                                          .requires = GRAFT_TARGET_REQUIRES,
                                                          .n_lanes = N_LANES,
                                                          .n_per_pass = N_CHAINS,
+                                                         .kind = GRAFT_PEAK_F32,
+                                                         .n_terms = 1,
                                                          .is_fused = IS_FUSED,
                                                          .run = run};
+
+// Products of narrow types have loops of the same shape. All terms are 0: the instructions take no notice, and the
+// compiler cannot know.
+#if defined(__AVX512F__)
+__attribute__((target("avx512vnni"))) static float run_i8(int64_t n_passes) {
+  __m512i chains[N_CHAINS], terms = _mm512_setzero_si512();
+  for (int c = 0; c < N_CHAINS; ++c) chains[c] = _mm512_set1_epi32(c);
+  __asm__ volatile("" : "+v"(terms));
+  for (int64_t pass = 0; pass < n_passes; ++pass) {
+    __asm__ volatile("");
+#pragma GCC unroll 16
+    for (int c = 0; c < N_CHAINS; ++c) chains[c] = _mm512_dpbusd_epi32(chains[c], terms, terms);
+  }
+  int32_t sum = 0;
+  for (int c = 0; c < N_CHAINS; ++c) sum += _mm512_reduce_add_epi32(chains[c]);
+  return (float)sum;
+}
+
+__attribute__((target("avx512bf16"))) static float run_bf16(int64_t n_passes) {
+  __m512 chains[N_CHAINS];
+  __m512i terms = _mm512_setzero_si512();
+  for (int c = 0; c < N_CHAINS; ++c) chains[c] = _mm512_set1_ps((float)c);
+  __asm__ volatile("" : "+v"(terms));
+  for (int64_t pass = 0; pass < n_passes; ++pass) {
+    __asm__ volatile("");
+#pragma GCC unroll 16
+    for (int c = 0; c < N_CHAINS; ++c) chains[c] = _mm512_dpbf16_ps(chains[c], (__m512bh)terms, (__m512bh)terms);
+  }
+  float sum = 0;
+  for (int c = 0; c < N_CHAINS; ++c) sum += _mm512_reduce_add_ps(chains[c]);
+  return sum;
+}
+
+const graft_peak_loop graft_peak_loop_i8__avx512 = {.target = "avx512",
+                                                    .requires = GRAFT_CPU_AVX512 | GRAFT_CPU_AVX512_VNNI,
+                                                    .n_lanes = N_LANES,
+                                                    .n_per_pass = N_CHAINS,
+                                                    .kind = GRAFT_PEAK_I8,
+                                                    .n_terms = 4,
+                                                    .is_fused = true,
+                                                    .run = run_i8};
+
+const graft_peak_loop graft_peak_loop_bf16__avx512 = {.target = "avx512",
+                                                      .requires = GRAFT_CPU_AVX512 | GRAFT_CPU_AVX512_BF16,
+                                                      .n_lanes = N_LANES,
+                                                      .n_per_pass = N_CHAINS,
+                                                      .kind = GRAFT_PEAK_BF16,
+                                                      .n_terms = 2,
+                                                      .is_fused = true,
+                                                      .run = run_bf16};
+#elif defined(__AVX2__)
+__attribute__((target("avxvnni"))) static float run_i8(int64_t n_passes) {
+  __m256i chains[N_CHAINS], terms = _mm256_setzero_si256(), sums = terms;
+  for (int c = 0; c < N_CHAINS; ++c) chains[c] = _mm256_set1_epi32(c);
+  __asm__ volatile("" : "+x"(terms));
+  for (int64_t pass = 0; pass < n_passes; ++pass) {
+    __asm__ volatile("");
+#pragma GCC unroll 16
+    for (int c = 0; c < N_CHAINS; ++c) chains[c] = _mm256_dpbusd_avx_epi32(chains[c], terms, terms);
+  }
+  for (int c = 0; c < N_CHAINS; ++c) sums = _mm256_add_epi32(sums, chains[c]);
+  return (float)_mm256_extract_epi32(sums, 0);
+}
+
+const graft_peak_loop graft_peak_loop_i8__avx2 = {.target = "avx2",
+                                                  .requires = GRAFT_CPU_AVX2 | GRAFT_CPU_AVX_VNNI,
+                                                  .n_lanes = N_LANES,
+                                                  .n_per_pass = N_CHAINS,
+                                                  .kind = GRAFT_PEAK_I8,
+                                                  .n_terms = 4,
+                                                  .is_fused = true,
+                                                  .run = run_i8};
+#endif

@@ -31,30 +31,44 @@ double tool_median(double *values, size_t n) {
   return n % 2 == 1 ? values[n / 2] : 0.5 * (values[n / 2 - 1] + values[n / 2]);
 }
 
+// Nothing where the processor has no such instructions.
+static graft_status measure_products(graft_peak_kind kind, const graft_cpu_info *cpu, graft_error *error,
+                                     graft_peak_flops *out_flops) {
+  const graft_peak_loop *loop = graft_peak_loop_of(kind, cpu->features);
+  *out_flops = (graft_peak_flops){.target = "none"};
+  return loop == NULL ? GRAFT_OK : graft_peak_measure_flops(loop, cpu->n_threads, error, out_flops);
+}
+
 graft_status tool_measure_peaks(graft_context *context, tool_peaks *out_peaks) {
   graft_error *error = graft_context_error_slot(context);
   graft_device *device = NULL;
   GRAFT_TRY(graft_device_open(context, "cpu", &device));
   const graft_cpu_info *cpu = graft_cpu_describe(device);
-  const graft_peak_loop *loops[3];
-  if (graft_peak_loops(cpu->features, loops) == 0)
-    return GRAFT_FAIL(error, GRAFT_E_UNSUPPORTED, "there is no peak loop for this processor");
-  GRAFT_TRY(graft_peak_measure_flops(loops[0], cpu->n_threads, error, &out_peaks->flops));
+  GRAFT_TRY(measure_products(GRAFT_PEAK_F32, cpu, error, &out_peaks->flops));
+  GRAFT_TRY(measure_products(GRAFT_PEAK_BF16, cpu, error, &out_peaks->bf16));
+  GRAFT_TRY(measure_products(GRAFT_PEAK_I8, cpu, error, &out_peaks->i8));
   size_t beyond_caches = 8 * cpu->l3_bytes > (size_t)256 << 20 ? 8 * cpu->l3_bytes : (size_t)256 << 20;
   return graft_peak_measure_bandwidth(cpu->n_threads, beyond_caches, error, &out_peaks->bandwidth);
 }
 
-static json_t *describe_peaks(const tool_peaks *peaks) {
-  return json_pack("{s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f}", "target", peaks->flops.target, "threads",
+json_t *tool_describe_peaks(const tool_peaks *peaks) {
+  return json_pack("{s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "target", peaks->flops.target, "threads",
                    peaks->flops.n_threads, "lanes", peaks->flops.n_lanes, "f32_gflops", peaks->flops.gflops,
-                   "clock_ghz", peaks->flops.clock_ghz, "ports", peaks->flops.n_ports, "utilisation",
-                   peaks->flops.utilisation, "read_gb_per_s", peaks->bandwidth.read_gbytes, "copy_gb_per_s",
-                   peaks->bandwidth.copy_gbytes);
+                   "bf16_gflops", peaks->bf16.gflops, "i8_gops", peaks->i8.gflops, "clock_ghz", peaks->flops.clock_ghz,
+                   "ports", peaks->flops.n_ports, "utilisation", peaks->flops.utilisation, "read_gb_per_s",
+                   peaks->bandwidth.read_gbytes, "copy_gb_per_s", peaks->bandwidth.copy_gbytes);
+}
+
+static void print_products(const char *name, const graft_peak_flops *flops) {
+  if (flops->gflops <= 0) return;
+  printf("%-18s %8.1f GOP/s     %s, %.2f a clock\n", name, flops->gflops, flops->target, flops->n_ports);
 }
 
 static void print_peaks(const tool_peaks *peaks) {
   printf("f32 multiply-add   %8.1f GFLOP/s   %s, %d threads at %.2f GHz, %.2f a clock\n", peaks->flops.gflops,
          peaks->flops.target, peaks->flops.n_threads, peaks->flops.clock_ghz, peaks->flops.n_ports);
+  print_products("bf16 products", &peaks->bf16);
+  print_products("int8 products", &peaks->i8);
   printf("memory read        %8.1f GB/s\n", peaks->bandwidth.read_gbytes);
   printf("memory copy        %8.1f GB/s      read and written\n", peaks->bandwidth.copy_gbytes);
 }
@@ -62,7 +76,7 @@ static void print_peaks(const tool_peaks *peaks) {
 static int bench_peak(graft_context *context, const bench_wishes *wishes) {
   tool_peaks peaks;
   if (tool_measure_peaks(context, &peaks) != GRAFT_OK) return tool_report(graft_context_error(context));
-  if (wishes->as_json) return tool_print_json(describe_peaks(&peaks));
+  if (wishes->as_json) return tool_print_json(tool_describe_peaks(&peaks));
   print_peaks(&peaks);
   return tool_finish_output(TOOL_OK);
 }
@@ -154,7 +168,7 @@ static void print_generate(const bench_wishes *w, const generate_times *times, c
 static json_t *describe_generate(const bench_wishes *w, const generate_times *times, const tool_peaks *peaks) {
   return json_pack("{s:f, s:f, s:f, s:f, s:f, s:I, s:o}", "first_seconds", times->first, "seconds", times->total,
                    "denoise_seconds", times->denoise, "decode_seconds", times->decode, "flops", times->flops, "runs",
-                   (json_int_t)w->n_runs, "peak", describe_peaks(peaks));
+                   (json_int_t)w->n_runs, "peak", tool_describe_peaks(peaks));
 }
 
 static int bench_generate(graft_context *context, const bench_wishes *wishes) {

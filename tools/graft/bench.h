@@ -2,16 +2,22 @@
 #ifndef GRAFT_TOOLS_GRAFT_BENCH_H
 #define GRAFT_TOOLS_GRAFT_BENCH_H
 
+#include <jansson.h>
+
 #include "graft/graft.h"
 #include "testing/peak.h"
 
 // What this machine can do at best with the context's CPU device and its threads.
 typedef struct tool_peaks {
   graft_peak_flops flops;
+  graft_peak_flops bf16, i8;  // gflops 0 where the processor has no instructions for them
   graft_peak_bandwidth bandwidth;
 } tool_peaks;
 
 GRAFT_NODISCARD graft_status tool_measure_peaks(graft_context *context, tool_peaks *out_peaks);
+
+// The same as JSON.
+json_t *tool_describe_peaks(const tool_peaks *peaks);
 
 // Middle value of |n| numbers, which are sorted in place.
 double tool_median(double *values, size_t n);
