@@ -117,7 +117,8 @@ static void write_tensors(void *context) {
   static const float values[] = {1, 2};
   const graft_safetensors_source sources[] = {{"a", GRAFT_F32, 1, {2}, values}, {"b", GRAFT_F32, 2, {1, 1}, values}};
   const graft_safetensors_pair pair = {"k", "v"};
-  t->status = graft_safetensors_write(t->path, &(graft_safetensors_contents){sources, 2, &pair, 1}, &t->error);
+  const graft_safetensors_contents contents = {.tensors = sources, .n_tensors = 2, .metadata = &pair, .n_metadata = 1};
+  t->status = graft_safetensors_write(t->path, &contents, &t->error);
 }
 
 static void write_picture(void *context) {
