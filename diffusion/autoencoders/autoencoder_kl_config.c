@@ -1,10 +1,11 @@
 #include <string.h>
 
 #include "diffusion/autoencoders/autoencoder_kl.h"
+#include "formats/excerpt.h"
 
 static graft_status refuse(const graft_json *json, const char *option, const char *supported, graft_error *error) {
   return GRAFT_FAIL(error, GRAFT_E_UNSUPPORTED, "%s: the autoencoder option `%s` is not supported; graft knows only %s",
-                    graft_json_origin(json), option, supported);
+                    graft_excerpt_path(graft_json_origin(json)).text, option, supported);
 }
 
 static graft_status require_blocks(const graft_json *json, const char *key, const char *wanted, graft_error *error) {
@@ -39,7 +40,8 @@ static graft_status read_channels(const graft_json *json, graft_error *error, gr
       return GRAFT_FAIL(error, GRAFT_E_FORMAT,
                         "%s: every entry of `block_out_channels` must be a multiple of `norm_num_groups`, and %lld is "
                         "none of %lld",
-                        graft_json_origin(json), (long long)c->channels[i], (long long)c->n_groups);
+                        graft_excerpt_path(graft_json_origin(json)).text, (long long)c->channels[i],
+                        (long long)c->n_groups);
   return GRAFT_OK;
 }
 

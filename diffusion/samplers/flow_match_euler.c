@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "formats/excerpt.h"
+
 static graft_status refuse_options(const graft_json *json, graft_error *error) {
   static const char *const switches[] = {"use_dynamic_shifting", "use_karras_sigmas",   "use_exponential_sigmas",
                                          "use_beta_sigmas",      "stochastic_sampling", "invert_sigmas"};
@@ -11,12 +13,12 @@ static graft_status refuse_options(const graft_json *json, graft_error *error) {
     if (is_on)
       return GRAFT_FAIL(error, GRAFT_E_UNSUPPORTED,
                         "%s: the scheduler option `%s` is on, and graft knows only static shifting without it",
-                        graft_json_origin(json), switches[i]);
+                        graft_excerpt_path(graft_json_origin(json)).text, switches[i]);
   }
   if (graft_json_find(json, "shift_terminal"))
     return GRAFT_FAIL(error, GRAFT_E_UNSUPPORTED,
                       "%s: the scheduler option `shift_terminal` is set, and graft knows only null for it",
-                      graft_json_origin(json));
+                      graft_excerpt_path(graft_json_origin(json)).text);
   return GRAFT_OK;
 }
 
@@ -29,7 +31,7 @@ graft_status graft_flow_match_euler_read(const graft_json *json, graft_error *er
   if (strcmp(class_name, "FlowMatchEulerDiscreteScheduler") != 0)
     return GRAFT_FAIL(error, GRAFT_E_UNSUPPORTED,
                       "%s: the scheduler class %.100s is not supported; supported is FlowMatchEulerDiscreteScheduler",
-                      graft_json_origin(json), class_name);
+                      graft_excerpt_path(graft_json_origin(json)).text, class_name);
   GRAFT_TRY(refuse_options(json, error));
   graft_json_int_rule train_rule = {.min = 1, .max = 10000, .otherwise = 1000};
   GRAFT_TRY(graft_json_get_int(json, "num_train_timesteps", train_rule, error, &n_train));

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "formats/excerpt.h"
 #include "ops/binary/binary.h"
 #include "ops/embedding/embedding.h"
 #include "ops/rotary_embedding/rotary_embedding.h"
@@ -13,8 +14,8 @@
 
 static graft_status refuse(const graft_json *json, const char *option, const char *supported, graft_error *error) {
   return GRAFT_FAIL(error, GRAFT_E_UNSUPPORTED,
-                    "%s: the text encoder option `%s` is not supported; graft knows only %s", graft_json_origin(json),
-                    option, supported);
+                    "%s: the text encoder option `%s` is not supported; graft knows only %s",
+                    graft_excerpt_path(graft_json_origin(json)).text, option, supported);
 }
 
 static graft_status require_off(const graft_json *json, const char *option, graft_error *error) {
@@ -80,7 +81,8 @@ graft_status graft_qwen3_read(const graft_json *json, graft_error *error, graft_
   if (c.n_heads % c.n_kv_heads != 0 || c.head_dim < 2 || c.head_dim % 2 != 0)
     return GRAFT_FAIL(error, GRAFT_E_FORMAT,
                       "%s: %lld heads must be a multiple of %lld key-value heads, and the head size %lld be even",
-                      graft_json_origin(json), (long long)c.n_heads, (long long)c.n_kv_heads, (long long)c.head_dim);
+                      graft_excerpt_path(graft_json_origin(json)).text, (long long)c.n_heads, (long long)c.n_kv_heads,
+                      (long long)c.head_dim);
   *out_config = c;
   return GRAFT_OK;
 }

@@ -1,10 +1,11 @@
 #include <string.h>
 
 #include "diffusion/transformers/z_image.h"
+#include "formats/excerpt.h"
 
 static graft_status refuse(const graft_json *json, const char *option, const char *supported, graft_error *error) {
   return GRAFT_FAIL(error, GRAFT_E_UNSUPPORTED, "%s: the transformer option `%s` is not supported; graft knows only %s",
-                    graft_json_origin(json), option, supported);
+                    graft_excerpt_path(graft_json_origin(json)).text, option, supported);
 }
 
 static graft_status get_size(const graft_json *json, const char *key, int64_t max, graft_error *error, int64_t *out) {
@@ -50,7 +51,7 @@ static graft_status read_axes(const graft_json *json, graft_error *error, graft_
   if (c->dim % c->n_heads != 0 || sum != c->head_dim || !is_even)
     return GRAFT_FAIL(error, GRAFT_E_FORMAT,
                       "%s: `axes_dims` must be even and add up to the size of a head, dim / n_heads = %lld / %lld",
-                      graft_json_origin(json), (long long)c->dim, (long long)c->n_heads);
+                      graft_excerpt_path(graft_json_origin(json)).text, (long long)c->dim, (long long)c->n_heads);
   return GRAFT_OK;
 }
 

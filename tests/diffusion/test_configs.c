@@ -69,9 +69,13 @@ typedef union any_config {
   graft_autoencoder_config autoencoder;
 } any_config;
 
+// The file lies deep in folders of odd names, which must not push the reason out of the sentence.
 static graft_status read_text(network_kind network, const char *text, graft_error *error, any_config *config) {
+  char path[800];
   graft_json *json;
-  if (graft_json_parse(text, strlen(text), "config.json", error, &json) != GRAFT_OK) fail_msg("%s", error->message);
+  memset(path, '\033', sizeof path);
+  snprintf(path + 700, sizeof path - 700, "/config.json");
+  if (graft_json_parse(text, strlen(text), path, error, &json) != GRAFT_OK) fail_msg("%s", error->message);
   graft_status status = GRAFT_OK;
   if (network == QWEN3) status = graft_qwen3_read(json, error, &config->qwen3);
   if (network == Z_IMAGE) status = graft_z_image_read(json, error, &config->z_image);
@@ -89,6 +93,7 @@ static void what_is_not_built_is_refused_by_name(void **state) {
     if (status != refusals[i].status || !strstr(error.message, refusals[i].named))
       fail_msg("%s: %s: %s", refusals[i].text, graft_status_name(status), error.message);
     assert_non_null(strstr(error.message, "config.json"));
+    assert_null(strchr(error.message, '\033'));
   }
 }
 
