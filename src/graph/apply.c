@@ -1,8 +1,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/array.h"
 #include "graft/versioned.h"
+#include "src/base/array.h"
 #include "src/graph/attrs.h"
 #include "src/graph/builder.h"
 #include "src/graph/effects.h"

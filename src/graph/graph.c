@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graft/versioned.h"
 #include "src/base/array.h"
 #include "src/base/text.h"
-#include "graft/versioned.h"
 #include "src/graph/builder.h"
 #include "src/run/context_internal.h"
 

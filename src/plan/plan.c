@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/array.h"
 #include "graft/versioned.h"
+#include "src/base/array.h"
 #include "src/graph/builder.h"
 #include "src/plan/plan_internal.h"
 #include "src/plan/tune.h"

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graft/versioned.h"
 #include "src/base/config.h"
 #include "src/base/text.h"
-#include "graft/versioned.h"
 #include "src/run/context_internal.h"
 
 static const char *const level_names[] = {"error", "warning", "info", "debug"};

@@ -1,8 +1,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/checked.h"
 #include "graft/versioned.h"
+#include "src/base/checked.h"
 #include "src/run/registry_internal.h"
 #include "src/run/table_check.h"
 

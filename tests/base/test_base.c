@@ -8,10 +8,10 @@
 #include <cmocka.h>
 
 #include "graft/kernel.h"
+#include "graft/versioned.h"
 #include "src/base/arena.h"
 #include "src/base/array.h"
 #include "src/base/checked.h"
-#include "graft/versioned.h"
 
 static void arena_gives_aligned_zeroed_separate_memory(void **state) {
   (void)state;
