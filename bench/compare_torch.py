@@ -91,6 +91,7 @@ def main():
     parser.add_argument("--graft", required=True, help="the program")
     parser.add_argument("--out", required=True, help="file to write")
     parser.add_argument("--commit", default="", help="commit of the program")
+    parser.add_argument("--generate", action="store_true", help="also time pictures of the shipped model")
     parser.add_argument("--dtypes", nargs="+", default=["bf16"], choices=sorted(DTYPES))
     parser.add_argument("--ops", nargs="+", default=["linear", "scaled_dot_product_attention", "rms_norm", "layer_norm",
                                                      "group_norm", "conv2d", "softmax", "silu", "add", "mul"])
@@ -109,6 +110,10 @@ def main():
                             text=True, check=False).stdout.strip()
     report = {"card": torch.cuda.get_device_name(), "driver": driver, "torch": torch.__version__,
               "commit": arguments.commit, "peaks": peaks(), "ops": rows}
+    if arguments.generate:
+        command = [arguments.graft, "bench", "generate", "--device", "cuda:0", "--json"]
+        report["generate"] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        del report["generate"]["peak"]  # the CPU's
     with open(arguments.out, "w", encoding="utf-8") as file:
         json.dump(report, file, indent=1)
         file.write("\n")

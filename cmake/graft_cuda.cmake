@@ -6,7 +6,7 @@
 if(CMAKE_CROSSCOMPILING)
   set(graft_cuda_default OFF)
 else()
-  set(graft_cuda_default OFF)
+  set(graft_cuda_default ON)
 endif()
 option(GRAFT_CUDA "Build the CUDA backend where nvcc is found" ${graft_cuda_default})
 set(GRAFT_CUDA_TARGETS 75 80 86 89 90a 100 120 CACHE STRING

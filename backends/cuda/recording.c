@@ -13,7 +13,6 @@ graft_status graft_cuda_record_begin(void *state, uint32_t n_steps, graft_error 
   recording->encoder.recording = recording;
   recording->n_steps = n_steps;
   recording->is_capture_safe = true;
-  recording->in_flight = 16;
   *out_recording = recording;
   return GRAFT_OK;
 }
@@ -73,6 +72,7 @@ static graft_status append(graft_encoder *encoder, const graft_cuda_command *com
   }
   if (command->args_bytes > 0) memcpy(copy, args, command->args_bytes);
   recording->commands[recording->n_commands] = *command;
+  recording->commands[recording->n_commands].weight = 1;
   recording->commands[recording->n_commands++].args = copy;
   return GRAFT_OK;
 }

@@ -23,6 +23,7 @@ typedef struct graft_cuda_command {
   graft_status (*run)(const void *args, void *stream, graft_error *error);  // of a call
   void *args;
   size_t args_bytes, key_bytes;  // equal keys of equal commands do the same
+  uint32_t weight;               // how long it takes, as the first run that could be cancelled saw it
 } graft_cuda_command;
 
 struct graft_encoder {
@@ -30,8 +31,8 @@ struct graft_encoder {
   uint32_t step;
 };
 
-// How many commands may be on the stream before a run that may be cancelled looks back.
-enum { GRAFT_CUDA_FEWEST_IN_FLIGHT = 1, GRAFT_CUDA_MOST_IN_FLIGHT = 64 };
+// The weight of commands that may be on the stream before a run that may be cancelled looks back: about 10 ms.
+enum { GRAFT_CUDA_MOST_IN_FLIGHT = 32 };
 
 struct graft_recording {
   graft_cuda_device *device;
@@ -46,11 +47,11 @@ struct graft_recording {
   uint32_t n_faults;
   // Replay.
   bool is_capture_safe;
-  bool is_warm;  // has run once, so that whatever is set up late is set up
+  bool is_warm;     // has run once, so that whatever is set up late is set up
+  bool is_weighed;  // commands have weights
   bool has_capture_failed;
   CUgraphExec graph;
-  double graph_seconds;  // that the last replay took
-  uint32_t in_flight;    // commands between two looks
+  double seconds;  // that the last run of all commands took
   uint32_t n_steps, n_begun;
   uint32_t first_command[];  // of each step, and one past the last
 };

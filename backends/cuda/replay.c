@@ -7,6 +7,8 @@
 struct graft_cuda_retired {
   graft_cuda_retired *next;  // older
   CUgraphExec graph;
+  double seconds;
+  bool is_weighed;
   graft_arena arena;
   graft_cuda_command *commands;
   uint32_t n_commands;
@@ -87,6 +89,8 @@ void graft_cuda_retire(graft_recording *recording) {
   } else {
     *retired = (graft_cuda_retired){.next = device->retired,
                                     .graph = recording->graph,
+                                    .seconds = recording->seconds,
+                                    .is_weighed = recording->is_weighed,
                                     .arena = recording->arena,
                                     .commands = recording->commands,
                                     .n_commands = recording->n_commands};
@@ -109,6 +113,9 @@ void graft_cuda_retired_take(graft_recording *recording) {
     *link = found->next;
     --device->n_retired;
     recording->graph = found->graph;
+    recording->seconds = found->seconds;
+    recording->is_weighed = found->is_weighed;
+    for (uint32_t i = 0; i < found->n_commands; ++i) recording->commands[i].weight = found->commands[i].weight;
     recording->is_warm = true;
     found->graph = NULL;
     destroy_retired(device, found);

@@ -65,33 +65,61 @@ static graft_status wait_for(graft_cuda_device *device, CUevent event, const gra
   }
 }
 
-// Keeps the work that is on the stream short, so that stopping means waiting for little.
-static void adapt(graft_recording *recording, double seconds) {
-  static const double long_seconds = 5e-3, short_seconds = 1e-3;
-  if (seconds > long_seconds && recording->in_flight > GRAFT_CUDA_FEWEST_IN_FLIGHT) recording->in_flight /= 2;
-  if (seconds < short_seconds && recording->in_flight < GRAFT_CUDA_MOST_IN_FLIGHT) recording->in_flight *= 2;
+// Commands that were put on the stream together.
+typedef struct batch {
+  uint32_t first, end;
+  CUevent is_done;
+} batch;
+
+// From |first| on one command while it is not known how long they take, then as many as may be in flight.
+static batch next_batch(const graft_recording *recording, uint32_t first, uint32_t end) {
+  uint32_t last = first + 1, weight = recording->commands[first].weight;
+  if (!recording->is_weighed) return (batch){.first = first, .end = last};
+  for (; last < end; ++last) {
+    weight += recording->commands[last].weight;
+    if (weight > GRAFT_CUDA_MOST_IN_FLIGHT) break;
+  }
+  return (batch){.first = first, .end = last};
+}
+
+// What a command weighs that took |seconds|.
+static uint32_t weigh(double seconds) {
+  static const double unit_seconds = 3e-4;
+  const double weight = 1 + seconds / unit_seconds;
+  return weight < GRAFT_CUDA_MOST_IN_FLIGHT ? (uint32_t)weight : GRAFT_CUDA_MOST_IN_FLIGHT;
+}
+
+static graft_status finish_batch(graft_recording *recording, batch *b, const graft_run_control *control,
+                                 graft_error *error) {
+  const double begin = seconds_now();
+  if (b->first == b->end) return GRAFT_OK;
+  GRAFT_TRY(wait_for(recording->device, b->is_done, control, error));
+  if (!recording->is_weighed) recording->commands[b->first].weight = weigh(seconds_now() - begin);
+  b->end = b->first;
+  return GRAFT_OK;
 }
 
 static graft_status dispatch(graft_recording *recording, uint32_t first, uint32_t end, const graft_run_control *control,
                              graft_error *error) {
   graft_cuda_device *device = recording->device;
-  bool is_pending[2] = {false, false};
+  batch batches[2] = {{0}};
   uint32_t turn = 0;
-  while (first < end) {
+  for (; first < end; turn = 1 - turn) {
+    batch *b = &batches[turn];
     if (should_stop(control)) return fail_cancelled(error);
-    const double begin = seconds_now();
-    if (is_pending[turn]) GRAFT_TRY(wait_for(device, device->progress[turn], control, error));
-    if (is_pending[turn]) adapt(recording, seconds_now() - begin);
-    const uint32_t part = end - first < recording->in_flight ? end - first : recording->in_flight;
-    GRAFT_TRY(graft_cuda_issue(recording, first, first + part, error));
-    const CUresult result = device->driver.cuEventRecord(device->progress[turn], device->stream);
+    GRAFT_TRY(finish_batch(recording, b, control, error));
+    *b = next_batch(recording, first, end);
+    // What takes long is not queued behind other work.
+    const bool is_long = recording->commands[first].weight == GRAFT_CUDA_MOST_IN_FLIGHT;
+    if (is_long) GRAFT_TRY(finish_batch(recording, &batches[1 - turn], control, error));
+    b->is_done = device->progress[turn];
+    GRAFT_TRY(graft_cuda_issue(recording, b->first, b->end, error));
+    const CUresult result = device->driver.cuEventRecord(b->is_done, device->stream);
     GRAFT_TRY(graft_cuda_check(device, result, "following the GPU's progress", error));
-    is_pending[turn] = true;
-    turn = 1 - turn;
-    first += part;
+    first = b->end;
   }
-  if (!is_pending[1 - turn]) return GRAFT_OK;
-  return wait_for(device, device->progress[1 - turn], control, error);
+  GRAFT_TRY(finish_batch(recording, &batches[turn], control, error));
+  return finish_batch(recording, &batches[1 - turn], control, error);
 }
 
 static uint32_t step_of(const graft_recording *recording, uint32_t command) {
@@ -134,7 +162,7 @@ static graft_status run_watched(graft_recording *recording, uint32_t first, uint
 
 static bool should_replay(const graft_recording *recording, bool is_whole, const graft_run_control *control) {
   if (!is_whole || !graft_cuda_can_replay(recording)) return false;
-  return control->abort == NULL || recording->graph_seconds < longest_replay_seconds;
+  return control->abort == NULL || recording->seconds < longest_replay_seconds;
 }
 
 static graft_status run_at_once(graft_recording *recording, uint32_t first, uint32_t end,
@@ -149,14 +177,17 @@ static graft_status run_at_once(graft_recording *recording, uint32_t first, uint
     status = should_stop(control) ? fail_cancelled(error) : graft_cuda_replay(recording, error);
   } else if (control->abort != NULL) {
     status = dispatch(recording, first_command, end_command, control, error);
+    if (status == GRAFT_OK && is_whole) recording->is_weighed = true;
   } else {
     status = graft_cuda_issue(recording, first_command, end_command, error);
   }
   // Memory is in use until the stream is empty, also after a failure.
   graft_status waited = graft_cuda_wait(device, status == GRAFT_OK ? error : NULL);
   if (status == GRAFT_OK) status = waited;
-  if (is_replay) recording->graph_seconds = seconds_now() - begin;
-  if (status == GRAFT_OK && is_whole) recording->is_warm = true;
+  if (status == GRAFT_OK && is_whole) {
+    recording->is_warm = true;
+    recording->seconds = seconds_now() - begin;
+  }
   graft_status fault = find_fault(recording, control, status == GRAFT_OK ? error : NULL);
   return status == GRAFT_OK ? fault : status;
 }

@@ -1,4 +1,6 @@
 // CUDA kernels of graft.conv2d.v1 and graft.conv2d_epilogue.v1, which share their device code.
+#include <stdlib.h>
+
 #include "graft/extension.h"
 #include "ops/conv2d/conv2d.h"
 #include "ops/conv2d/conv2d_params.h"
@@ -10,6 +12,15 @@ enum { ITEM, CHANNEL, DOWN, ACROSS };
 extern const unsigned char graft_cuda_image_conv2d[];
 static const graft_cuda_module module = {
     .struct_size = sizeof module, .name = "conv2d", .image = graft_cuda_image_conv2d};
+
+extern const unsigned char graft_cuda_image_conv2d_mma[];
+static const graft_cuda_module mma_module = {
+    .struct_size = sizeof mma_module, .name = "conv2d_mma", .image = graft_cuda_image_conv2d_mma};
+
+// The kernel for any tensors, and where dtypes and layouts allow it, one for tensor cores.
+typedef struct functions {
+  graft_cuda_function *tiles, *mma;
+} functions;
 
 static bool supports(const graft_node_info *node, graft_reason *why) {
   const graft_tensor_desc *const tensors[] = {node->inputs[X], node->inputs[WEIGHT], node->outputs[0]};
@@ -24,10 +35,29 @@ static bool supports(const graft_node_info *node, graft_reason *why) {
   return depth <= INT32_MAX / 2 || graft_refuse(why, "more than 2^30 products for a pixel");
 }
 
+static bool can_use_mma(const graft_node_info *node) {
+  const graft_tensor_desc *x = node->inputs[X], *weight = node->inputs[WEIGHT];
+  const graft_cuda_info *info = graft_cuda_describe(node->device);
+  return (x->dtype == GRAFT_BF16 || x->dtype == GRAFT_F16) && weight->dtype == x->dtype &&
+         graft_tensor_desc_is_dense_from(weight, CHANNEL) && info != NULL && info->compute_major >= 8;
+}
+
+static graft_status load(const graft_node_info *node, graft_error *error, functions *loaded) {
+  GRAFT_TRY(graft_cuda_function_load(node->device, &module, "graft_conv2d_tiles", 0, error, &loaded->tiles));
+  if (!can_use_mma(node)) return GRAFT_OK;
+  const char *name = node->inputs[X]->dtype == GRAFT_BF16 ? "graft_conv2d_bf16" : "graft_conv2d_f16";
+  return graft_cuda_function_load(node->device, &mma_module, name, 0, error, &loaded->mma);
+}
+
 static graft_status prepare(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
-  graft_cuda_function *function = NULL;
-  GRAFT_TRY(graft_cuda_function_load(node->device, &module, "graft_conv2d_tiles", 0, error, &function));
-  out_prepared->state = function;
+  functions *loaded = calloc(1, sizeof *loaded);
+  if (loaded == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory to prepare a kernel");
+  graft_status status = load(node, error, loaded);
+  if (status != GRAFT_OK) {
+    free(loaded);
+    return status;
+  }
+  out_prepared->state = loaded;
   return GRAFT_OK;
 }
 
@@ -81,11 +111,18 @@ static graft_status encode_as(graft_encoder *encoder, const graft_encode_args *a
   graft_conv2d_params params = {.activation = activation};
   describe(args, attrs, &params);
   if (params.n_pixels == 0 || params.out_channels == 0) return GRAFT_OK;
+  const functions *loaded = args->state;
+  const bool is_mma = loaded->mma != NULL;
+  const int64_t pixels = is_mma ? GRAFT_CONV_MMA_PIXELS : GRAFT_CONV_TILE;
+  const int64_t channels = is_mma ? GRAFT_CONV_MMA_CHANNELS : GRAFT_CONV_TILE;
+  const int64_t depth = (int64_t)params.in_channels * params.kernel_height * params.kernel_width;
+  params.has_even_weights =
+      depth % 8 == 0 && params.weight_strides[0] % 16 == 0 && (uintptr_t)params.weight.data % 16 == 0;
   const graft_cuda_launch launch = {
       .struct_size = sizeof launch,
-      .function = args->state,
-      .grid = {(uint32_t)((params.n_pixels + GRAFT_CONV_TILE - 1) / GRAFT_CONV_TILE),
-               (uint32_t)((params.out_channels + GRAFT_CONV_TILE - 1) / GRAFT_CONV_TILE), (uint32_t)params.groups},
+      .function = is_mma ? loaded->mma : loaded->tiles,
+      .grid = {(uint32_t)((params.n_pixels + pixels - 1) / pixels),
+               (uint32_t)((params.out_channels + channels - 1) / channels), (uint32_t)params.groups},
       .block = {GRAFT_CONV_THREADS, 1, 1},
       .params = &params,
       .params_bytes = sizeof params,
@@ -106,7 +143,7 @@ static graft_status encode_epilogue(graft_encoder *encoder, const graft_encode_a
   {                                                                                              \
     .struct_size = sizeof(graft_kernel_def), .priority = 10, .name = #verb "_float_tiles__cuda", \
     .op = "graft." #verb ".v1", .backend = "cuda", .supports = supports, .prepare = prepare,     \
-    .encode = encode_function, .traits = GRAFT_KERNEL_ANY_OUTPUT                                 \
+    .encode = encode_function, .destroy = free, .traits = GRAFT_KERNEL_ANY_OUTPUT                \
   }
 
 static const graft_kernel_def kernels[] = {KERNEL(conv2d, encode), KERNEL(conv2d_epilogue, encode_epilogue)};

@@ -6,6 +6,7 @@
 
 #include "ops/common/cuda/walk.h"
 
+enum { GRAFT_CONV_MMA_CHANNELS = 128, GRAFT_CONV_MMA_PIXELS = 128 };
 enum { GRAFT_CONV_TILE = 64, GRAFT_CONV_DEPTH = 16, GRAFT_CONV_THREADS = 256 };
 
 typedef struct graft_conv2d_params {
@@ -18,6 +19,7 @@ typedef struct graft_conv2d_params {
   int32_t groups;
   int64_t n_pixels;  // of the result, all items
   int32_t activation;
+  int32_t has_even_weights;  // pieces of eight weights lie at multiples of 16 bytes
 } graft_conv2d_params;
 
 #endif

@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+"""Writes docs/performance.md from the files in docs/measurements.
+
+    bench/write_performance.py docs/measurements/*.json > docs/performance.md
+"""
+import json
+import sys
+
+HEAD = """# Performance
+
+Written by `bench/write_performance.py` from the files in [measurements/](measurements/). Times are medians. Those of
+graft are of whole runs of a plan as a caller sees them, with about 0.01 ms for launching and waiting; PyTorch's are of
+the card alone, replayed as a CUDA graph.
+"""
+
+
+def table(report):
+    peaks = report["peaks"]
+    print(f"\n## {report['card']}, driver {report['driver']}, commit {report['commit'][:10]}\n")
+    print(f"PyTorch {report['torch']}. A large copy moves {peaks['copy_gb_per_s']:.0f} GB/s (read and written); products of "
+          f"8192³ run at\n{peaks['bf16_tflop_per_s']:.0f} TFLOP/s in bf16 and {peaks['f32_tflop_per_s']:.0f} in f32.\n")
+    if "generate" in report:
+        g = report["generate"]
+        print(f"`graft bench generate`, the shipped model at its own size and steps: a picture in {g['seconds']:.3f} s, of "
+              f"which drawing\n{g['denoise_seconds']:.3f} s and decoding {g['decode_seconds']:.3f} s; the first one, with opening "
+              f"the model, {g['first_seconds']:.3f} s.\n")
+    print("| operator | case | dtype | ms | PyTorch ms | TFLOP/s | GB/s |")
+    print("| --- | --- | --- | ---: | ---: | ---: | ---: |")
+    for row in report["ops"]:
+        torch_ms = f"{row['torch_ms']:.4f}" if row["torch_ms"] else "–"
+        print(f"| {row['op'].split('.')[1]} | {row['case']} | {row['dtype']} | {row['ms']:.4f} | {torch_ms} | "
+              f"{row['gflop_per_s'] / 1000:.1f} | {row['gb_per_s']:.0f} |")
+
+
+def main():
+    print(HEAD, end="")
+    for path in sys.argv[1:]:
+        with open(path, encoding="utf-8") as file:
+            table(json.load(file))
+
+
+if __name__ == "__main__":
+    main()

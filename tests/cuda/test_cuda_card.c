@@ -1,0 +1,190 @@
+// What only a real card shows: replays give the bytes of ordinary runs, plans made anew leave no memory behind, long
+// work stops soon when it is cancelled. Skipped where there is no card.
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <cmocka.h>
+
+#include "graft/cuda.h"
+#include "graft/graft.h"
+#include "ops/binary/binary.h"
+#include "ops/linear/linear.h"
+#include "ops/rms_norm/rms_norm.h"
+#include "ops/unary/unary.h"
+
+enum { ROWS = 64, WIDTH = 256, N_LAYERS = 24, N_VALUES = ROWS * WIDTH, LONG_WIDTH = 6144, N_LONG = 40 };
+
+typedef struct session {
+  graft_context *context;
+  graft_device *device;
+  graft_graph *graph;
+  float *weights;
+} session;
+
+static double seconds_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static graft_status open_card(const char *words, session *s) {
+  const graft_context_options options = {.struct_size = sizeof options, .devices = words};
+  *s = (session){0};
+  assert_int_equal(graft_context_create(&options, NULL, &s->context), GRAFT_OK);
+  return graft_device_open(s->context, "cuda:0", &s->device);
+}
+
+static void close_card(session *s) {
+  if (s->graph != NULL) graft_graph_destroy(s->graph);
+  graft_context_destroy(s->context);
+  free(s->weights);
+}
+
+static graft_tensor *constant(session *s, const graft_tensor_desc *desc) {
+  const graft_constant data = {.struct_size = sizeof data, .data = s->weights, .bytes = graft_tensor_desc_bytes(desc)};
+  return graft_graph_constant(s->graph, "w", desc, &data);
+}
+
+// Layers of norm, product, activation and sum.
+static void build(session *s, int64_t rows, int64_t width, int n_layers) {
+  graft_tensor_desc x_desc, w_desc;
+  const size_t n = (size_t)(width * width);
+  s->weights = malloc(n * sizeof *s->weights);
+  assert_non_null(s->weights);
+  for (size_t i = 0; i < n; ++i) s->weights[i] = (float)((i * 2654435761u >> 8 & 1023) - 511.5) / 8192;
+  assert_int_equal(graft_tensor_desc_init(GRAFT_F32, 2, (int64_t[]){rows, width}, NULL, &x_desc), GRAFT_OK);
+  assert_int_equal(graft_tensor_desc_init(GRAFT_F32, 2, (int64_t[]){width, width}, NULL, &w_desc), GRAFT_OK);
+  assert_int_equal(graft_graph_create(s->context, &s->graph), GRAFT_OK);
+  graft_tensor *x = graft_graph_input(s->graph, "x", &x_desc), *w = constant(s, &w_desc);
+  for (int i = 0; i < n_layers; ++i) {
+    graft_tensor *y = graft_rms_norm(s->graph, x, graft_graph_none(), 1e-5);
+    y = graft_silu(s->graph, graft_linear(s->graph, y, w, graft_graph_none()));
+    x = graft_add(s->graph, x, y);
+  }
+  graft_graph_output(s->graph, x, "y");
+}
+
+static graft_plan *make_plan(const session *s) {
+  const graft_plan_options options = {.struct_size = sizeof options, .device = s->device};
+  graft_plan *plan = NULL;
+  if (graft_plan_create(s->graph, &options, &plan) != GRAFT_OK)
+    fail_msg("%s", graft_context_error(s->context)->message);
+  return plan;
+}
+
+static void run_with(graft_plan *plan, float value, float *out) {
+  float x[N_VALUES];
+  for (int i = 0; i < N_VALUES; ++i) x[i] = value * (float)(i % 37 - 18);
+  assert_int_equal(graft_plan_write(plan, 0, x, sizeof x), GRAFT_OK);
+  assert_int_equal(graft_plan_run(plan, NULL), GRAFT_OK);
+  assert_int_equal(graft_plan_read(plan, 0, out, sizeof x), GRAFT_OK);
+}
+
+static void replays_give_the_bytes_of_ordinary_runs(void **state) {
+  (void)state;
+  static const float values[] = {0.01f, 0.5f, -3.0f};
+  static float ordinary[3][N_VALUES], replayed[N_VALUES];
+  session off, on;
+  if (open_card("cuda replay=off", &off) != GRAFT_OK) {
+    close_card(&off);
+    skip();
+  }
+  assert_int_equal(open_card("", &on), GRAFT_OK);
+  build(&off, ROWS, WIDTH, N_LAYERS);
+  build(&on, ROWS, WIDTH, N_LAYERS);
+  graft_plan *plan = make_plan(&off), *replaying = make_plan(&on);
+  for (int i = 0; i < 3; ++i) run_with(plan, values[i], ordinary[i]);
+  for (int round = 0; round < 4; ++round) {
+    for (int i = 0; i < 3; ++i) {
+      run_with(replaying, values[i], replayed);
+      assert_memory_equal(replayed, ordinary[i], sizeof replayed);
+    }
+  }
+  double times[2];
+  graft_plan *const plans[2] = {plan, replaying};
+  for (int p = 0; p < 2; ++p) {
+    const double begin = seconds_now();
+    for (int i = 0; i < 200; ++i) assert_int_equal(graft_plan_run(plans[p], NULL), GRAFT_OK);
+    times[p] = (seconds_now() - begin) / 200;
+  }
+  print_message("    %u steps: %.1f us dispatched, %.1f us replayed\n", graft_plan_n_steps(plan), 1e6 * times[0],
+                1e6 * times[1]);
+  graft_plan_destroy(plan);
+  graft_plan_destroy(replaying);
+  close_card(&off);
+  close_card(&on);
+}
+
+static void plans_made_anew_leave_no_memory_behind(void **state) {
+  (void)state;
+  static float out[N_VALUES];
+  session s;
+  if (open_card("", &s) != GRAFT_OK) {
+    close_card(&s);
+    skip();
+  }
+  build(&s, ROWS, WIDTH, 2);
+  uint64_t free_bytes = 0;
+  for (int i = 0; i < 1000; ++i) {
+    graft_plan *plan = make_plan(&s);
+    for (int k = 0; k < 3; ++k) run_with(plan, 0.1f, out);
+    graft_plan_destroy(plan);
+    graft_device_info info;
+    graft_device_describe(s.device, &info);
+    assert_int_equal(info.allocated_bytes, 0);
+    // The first plans fill the cache of graphs and the driver's own pools.
+    if (i == 50) free_bytes = info.free_bytes;
+    if (i == 999) assert_true(info.free_bytes + ((uint64_t)4 << 20) >= free_bytes);
+  }
+  close_card(&s);
+}
+
+typedef struct stopper {
+  double at;
+  double stopped;
+} stopper;
+
+static bool is_late(void *user) {
+  stopper *s = user;
+  const double now = seconds_now();
+  if (now < s->at) return false;
+  if (s->stopped == 0) s->stopped = now;
+  return true;
+}
+
+static void long_work_stops_soon(void **state) {
+  (void)state;
+  session s;
+  if (open_card("", &s) != GRAFT_OK) {
+    close_card(&s);
+    skip();
+  }
+  build(&s, LONG_WIDTH, LONG_WIDTH, N_LONG);
+  graft_plan *plan = make_plan(&s);
+  const size_t bytes = (size_t)LONG_WIDTH * LONG_WIDTH * sizeof(float);
+  assert_int_equal(graft_plan_write(plan, 0, s.weights, bytes), GRAFT_OK);
+  for (int i = 0; i < 4; ++i) {
+    stopper stop = {.at = seconds_now() + 0.1};
+    const graft_run_control control = {.abort = is_late, .abort_user = &stop};
+    assert_int_equal(graft_plan_run(plan, &control), GRAFT_E_CANCELLED);
+    const double late = seconds_now() - stop.at;
+    print_message("    stopped after %.1f ms\n", 1e3 * late);
+    assert_true(late < 0.05);
+  }
+  graft_plan_destroy(plan);
+  close_card(&s);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(replays_give_the_bytes_of_ordinary_runs),
+      cmocka_unit_test(plans_made_anew_leave_no_memory_behind),
+      cmocka_unit_test(long_work_stops_soon),
+  };
+  return cmocka_run_group_tests_name("cuda_card", tests, NULL, NULL);
+}
