@@ -11,6 +11,11 @@ graft_status graft_quantize_check_group(int64_t group, int64_t k, graft_error *e
     return GRAFT_FAIL(error, GRAFT_E_INVALID, "the rotation's group is %lld, but must be a power of four",
                       (long long)group);
   }
+  // Empty rows are a whole number of any groups; offsets within a group must stay far from overflow all the same.
+  if (group > GRAFT_QUANTIZE_MAX_GROUP) {
+    return GRAFT_FAIL(error, GRAFT_E_INVALID, "the rotation's group is %lld, but at most %d", (long long)group,
+                      GRAFT_QUANTIZE_MAX_GROUP);
+  }
   if (k % group != 0) {
     return GRAFT_FAIL(error, GRAFT_E_SHAPE, "rows of %lld elements are no whole number of groups of %lld", (long long)k,
                       (long long)group);

@@ -4,7 +4,10 @@
 
 #include "graft/status.h"
 
-// GRAFT_E_INVALID when |group| is no power of four, GRAFT_E_SHAPE when it does not divide |k|. Thread-safe.
+enum { GRAFT_QUANTIZE_MAX_GROUP = 1 << 20 };  // real files use 256; rows are hardly longer than 2^17
+
+// GRAFT_E_INVALID when |group| is no power of four or too large, GRAFT_E_SHAPE when it does not divide |k|.
+// Thread-safe.
 GRAFT_NODISCARD graft_status graft_quantize_check_group(int64_t group, int64_t k, graft_error *error);
 
 // Rotates |x|, |k| numbers, in place, writes the quantised row to |q| and returns its scale, as

@@ -13,6 +13,7 @@
 #include "ops/embedding/embedding.h"
 #include "ops/linear/linear.h"
 #include "ops/matmul/matmul.h"
+#include "ops/quantize_convrot_i8/quantize_convrot_i8.h"
 #include "ops/rotary_embedding/rotary_embedding.h"
 #include "ops/scaled_dot_product_attention/scaled_dot_product_attention.h"
 #include "ops/timestep_embedding/timestep_embedding.h"
@@ -214,6 +215,13 @@ static void test_embedding_of_floats(void **state) {
   test_assert_refused(&test, GRAFT_E_SHAPE, "not f32");
 }
 
+static void test_quantize_group_of_empty_rows(void **state) {
+  (void)state;
+  const graft_quantize_convrot_i8_attrs attrs = {.group = (int64_t)1 << 60};
+  assert_null(graft_quantize_convrot_i8(test.graph, tensor(2, (int64_t[]){3, 0}), &attrs).q);
+  test_assert_refused(&test, GRAFT_E_INVALID, "at most 1048576");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_graph, close_graph)
 
 int main(void) {
@@ -223,6 +231,7 @@ int main(void) {
       TEST(test_linear_of_integers),
       TEST(test_matmul),
       TEST(test_matmul_batches),
+      TEST(test_quantize_group_of_empty_rows),
       TEST(test_conv2d_channels),
       TEST(test_conv2d_groups),
       TEST(test_conv2d_large_kernel),
