@@ -1,4 +1,6 @@
 // `graft bench`: figures that can be, as text and as JSON.
+#include <string.h>
+
 #include "files.h"
 #include "tiny_model.h"
 
@@ -39,7 +41,21 @@ static void generations_are_timed(void **state) {
   temp_folder_remove(&model);
 }
 
+// The page must work from a folder without a network.
+static void kernels_make_a_page_of_their_own(void **state) {
+  (void)state;
+  program_result page =
+      GRAFT(NULL, "ops", "bench", "--op", "graft.mul.v1", "--case", "residual_demo", "--kernel", "*baseline", "--html");
+  assert_code(&page, 0);
+  assert_non_null(strstr(page.output, "<!doctype html>"));
+  assert_non_null(strstr(page.output, "mul_float_rows__baseline"));
+  assert_non_null(strstr(page.output, "i8_gops"));
+  assert_null(strstr(page.output, "http"));
+  program_result_release(&page);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(peak_is_measured), cmocka_unit_test(generations_are_timed)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(peak_is_measured), cmocka_unit_test(generations_are_timed),
+                                     cmocka_unit_test(kernels_make_a_page_of_their_own)};
   return cmocka_run_group_tests_name("cli.bench", tests, NULL, NULL);
 }

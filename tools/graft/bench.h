@@ -6,6 +6,7 @@
 
 #include "graft/graft.h"
 #include "testing/peak.h"
+#include "tools/graft/tool.h"
 
 // What this machine can do at best with the context's CPU device and its threads.
 typedef struct tool_peaks {
@@ -18,6 +19,10 @@ GRAFT_NODISCARD graft_status tool_measure_peaks(graft_context *context, tool_pea
 
 // The same as JSON.
 json_t *tool_describe_peaks(const tool_peaks *peaks);
+
+// Writes |results|, as `graft ops bench --json` prints them, as a page. Errors: GRAFT_E_NO_MEMORY, what |writer| says.
+GRAFT_NODISCARD graft_status tool_bench_write_html(const char *title, const tool_peaks *peaks, const json_t *results,
+                                                   graft_writer writer, graft_error *error);
 
 // Middle value of |n| numbers, which are sorted in place.
 double tool_median(double *values, size_t n);

@@ -89,6 +89,7 @@ static int run(const tool_command *self, int argc, char **argv) {
       {"quick", 0, TOOL_FLAG, NULL, "test: leave out what is large and most combinations.", &w.is_quick, 0, 0, NULL},
       {"threads", 0, TOOL_INT, "N", "bench: CPU threads (default: all cores).", &w.n_threads, 1, 1024, NULL},
       {"json", 0, TOOL_FLAG, NULL, "list, bench: print JSON for programs.", &w.as_json, 0, 0, NULL},
+      {"html", 0, TOOL_FLAG, NULL, "bench: print a page with roofline plots.", &w.as_html, 0, 0, NULL},
   };
   const char *word = NULL;
   size_t n_words = 0;

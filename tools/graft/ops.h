@@ -10,7 +10,7 @@ typedef struct tool_ops_wishes {
   graft_dtype dtype;  // bench: of all floats; NULL: as the case says
   int64_t n_threads;
   uint64_t seed;
-  bool is_quick, as_json;
+  bool is_quick, as_json, as_html;
 } tool_ops_wishes;
 
 // ops_test.c: holds kernels to their references; returns the exit code.

@@ -35,11 +35,11 @@ static json_t *describe_shapes(const graft_op_case *sample) {
 }
 
 static json_t *describe(const bench_run *run, const graft_bench_options *options, const graft_bench_result *result) {
-  return json_pack("{s:s, s:s, s:o, s:s, s:f, s:f, s:f, s:f, s:f, s:i}", "op", options->op->name, "case",
+  return json_pack("{s:s, s:s, s:o, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i}", "op", options->op->name, "case",
                    options->sample->name, "shapes", describe_shapes(options->sample), "kernel", options->kernel->name,
                    "ms", 1e3 * result->median_seconds, "best_ms", 1e3 * result->best_seconds, "gflop_per_s",
-                   result->gflops, "gb_per_s", result->gbytes, "percent_of_peak", percent_of_peak(run, result), "runs",
-                   (int)result->n_runs);
+                   result->gflops, "gb_per_s", result->gbytes, "flops", result->flops, "bytes", result->bytes,
+                   "percent_of_peak", percent_of_peak(run, result), "runs", (int)result->n_runs);
 }
 
 static void print_result(const bench_run *run, const graft_bench_options *options, const graft_bench_result *result) {
@@ -115,14 +115,23 @@ static graft_status bench_all(bench_run *run) {
                     wishes->op == NULL ? "*" : wishes->op, graft_device_name(run->device));
 }
 
+static int print_page(const bench_run *run) {
+  char title[160];
+  graft_error *error = graft_context_error_slot(run->context);
+  snprintf(title, sizeof title, "graft ops bench on %s", graft_device_name(run->device));
+  graft_status status = tool_bench_write_html(title, &run->peaks, run->list, tool_stdout_writer(), error);
+  json_decref(run->list);
+  return status == GRAFT_OK ? tool_finish_output(TOOL_OK) : tool_report(error);
+}
+
 int tool_ops_bench(graft_context *context, const tool_ops_wishes *wishes) {
   bench_run run = {.context = context, .wishes = wishes};
   tool_catch_interrupt();
   graft_status status = graft_device_open(context, wishes->device, &run.device);
   if (status == GRAFT_OK) status = tool_measure_peaks(context, &run.peaks);
   if (status != GRAFT_OK) return tool_report(graft_context_error(context));
-  run.list = wishes->as_json ? json_array() : NULL;
-  if (!wishes->as_json) {
+  run.list = wishes->as_json || wishes->as_html ? json_array() : NULL;
+  if (run.list == NULL) {
     printf("peak: %.1f GFLOP/s (%s), %.1f GB/s read, %d threads\n", run.peaks.flops.gflops, run.peaks.flops.target,
            run.peaks.bandwidth.read_gbytes, run.peaks.flops.n_threads);
     printf("  %-41s %9s %8s %8s %7s\n", "kernel", "ms", "GFLOP/s", "GB/s", "of peak");
@@ -132,5 +141,6 @@ int tool_ops_bench(graft_context *context, const tool_ops_wishes *wishes) {
     json_decref(run.list);
     return tool_report(graft_context_error(context));
   }
+  if (wishes->as_html) return print_page(&run);
   return wishes->as_json ? tool_print_json(run.list) : tool_finish_output(TOOL_OK);
 }
