@@ -7,23 +7,19 @@
 #include "graft/kernel.h"
 
 // Every function that is used. cuda.h renames some of them to the version that it describes, in both places alike.
-#define GRAFT_CUDA_DRIVER(X)                                                                                         \
-  X(cuInit)                                                                                                          \
-  X(cuDriverGetVersion)                                                                                              \
-  X(cuGetErrorName)                                                                                                  \
-  X(cuGetErrorString)                                                                                                \
-  X(cuDeviceGetCount)                                                                                                \
-  X(cuDeviceGet)                                                                                                     \
-  X(cuDeviceGetName)                                                                                                 \
-  X(cuDeviceGetAttribute) X(cuDeviceTotalMem) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease)               \
-      X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuMemGetInfo) X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc)            \
-          X(cuMemFreeHost) X(cuMemHostGetDevicePointer) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemsetD8Async) \
-              X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamBeginCapture)                    \
-                  X(cuStreamEndCapture) X(cuStreamIsCapturing) X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord)   \
-                      X(cuEventQuery) X(cuEventSynchronize) X(cuModuleLoadData) X(cuModuleUnload)                    \
-                          X(cuModuleGetFunction) X(cuFuncSetAttribute) X(cuLaunchKernel) X(cuGraphDestroy)           \
-                              X(cuGraphInstantiateWithFlags) X(cuGraphExecDestroy) X(cuGraphLaunch)                  \
-                                  X(cuCtxSynchronize) X(cuMemcpyDtoDAsync) X(cuStreamWaitEvent)
+// clang-format off
+#define GRAFT_CUDA_DRIVER(X) \
+  X(cuInit) X(cuDriverGetVersion) X(cuGetErrorName) X(cuGetErrorString) X(cuDeviceGetCount) \
+  X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDeviceTotalMem) \
+  X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxPushCurrent) X(cuCtxPopCurrent) \
+  X(cuMemGetInfo) X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost) \
+  X(cuMemHostGetDevicePointer) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemsetD8Async) \
+  X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamBeginCapture) \
+  X(cuStreamEndCapture) X(cuStreamIsCapturing) X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) \
+  X(cuEventQuery) X(cuEventSynchronize) X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) \
+  X(cuFuncSetAttribute) X(cuLaunchKernel) X(cuGraphDestroy) X(cuGraphInstantiateWithFlags) \
+  X(cuGraphExecDestroy) X(cuGraphLaunch) X(cuCtxSynchronize) X(cuMemcpyDtoDAsync) X(cuStreamWaitEvent)
+// clang-format on
 
 #define GRAFT_CUDA_MEMBER(name) __typeof__(name) *name;
 typedef struct graft_cuda_driver {

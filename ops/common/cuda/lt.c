@@ -2,14 +2,14 @@
 
 #include <string.h>
 
-#define LT_FUNCTIONS(X)                                                                                            \
-  X(cublasLtMatmul)                                                                                                \
-  X(cublasLtMatmulDescCreate)                                                                                      \
-  X(cublasLtMatmulDescDestroy)                                                                                     \
-  X(cublasLtMatmulDescSetAttribute)                                                                                \
-  X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutDestroy) X(cublasLtMatrixLayoutSetAttribute)                 \
-      X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute) \
-          X(cublasLtMatmulAlgoGetHeuristic)
+// clang-format off
+#define LT_FUNCTIONS(X) \
+  X(cublasLtMatmul) X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescDestroy) \
+  X(cublasLtMatmulDescSetAttribute) X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutDestroy) \
+  X(cublasLtMatrixLayoutSetAttribute) X(cublasLtMatmulPreferenceCreate) \
+  X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute) \
+  X(cublasLtMatmulAlgoGetHeuristic)
+// clang-format on
 
 #define MEMBER(name) __typeof__(name) *name;
 typedef struct lt_functions {
