@@ -8,7 +8,12 @@ set_target_properties(graft_plugin PROPERTIES EXPORT_NAME plugin)
 target_include_directories(graft_plugin INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
 install(TARGETS graft graft_plugin EXPORT graft)
-install(DIRECTORY include/graft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+# Headers whose code is not in the installed library stay behind: the generator is linked into the program only.
+set(left_out PATTERN diffusion.h EXCLUDE)
+if(NOT GRAFT_CUDA_FOUND)
+  list(APPEND left_out PATTERN cuda.h EXCLUDE)
+endif()
+install(DIRECTORY include/graft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} ${left_out})
 
 file(GLOB folders RELATIVE ${PROJECT_SOURCE_DIR}/ops ${PROJECT_SOURCE_DIR}/ops/*/*.h
   ${PROJECT_SOURCE_DIR}/ops/fused/*/*.h)
