@@ -68,6 +68,7 @@ GRAFT_API bool graft_fusion_delay(graft_fusion_editor *editor, uint32_t first, u
 // A rule. Constant, with static storage; must outlive every plan that uses it. Either |forms| or |propose| is given.
 typedef struct graft_fusion_def {
   uint32_t struct_size;
+  int32_t priority;  // higher is tried first; ties: larger patterns, then registration; proposals last
   const char *name;  // unique; the name that switches it off
   const char *op;    // the fused operator; it has one output
 

@@ -204,7 +204,7 @@ static bool capture(graft_fuse_pass *pass, candidate *c, const graft_pattern_mat
   return c->rule->def->capture(&view, pass->attrs, why);
 }
 
-static graft_status try_pattern(graft_fuse_pass *pass, const graft_rule_pattern *entry, uint32_t step,
+static graft_status try_pattern(graft_fuse_pass *pass, const graft_rule_attempt *entry, uint32_t step,
                                 bool *out_fused) {
   graft_pattern_match match = {.pattern = entry->pattern};
   if (!graft_pattern_find(&match, result_of(pass, step))) return GRAFT_OK;
@@ -238,15 +238,14 @@ static graft_status try_proposal(graft_fuse_pass *pass, graft_fusion_rule *rule,
 static graft_status fuse_step(graft_fuse_pass *pass, uint32_t step, bool is_native) {
   const graft_op_def *op = graft_plan_step_at(pass->plan, step)->node->op;
   bool is_fused = false;
-  for (uint32_t i = 0; i < pass->n_patterns && !is_fused; ++i) {
-    const graft_rule_pattern *entry = &pass->patterns[i];
-    if (entry->rule->is_native != is_native || entry->pattern->result->node->op != op) continue;
-    GRAFT_TRY(try_pattern(pass, entry, step, &is_fused));
-  }
-  for (uint32_t i = 0; i < pass->n_rules && !is_fused; ++i) {
-    graft_fusion_rule *rule = &pass->rules[i];
-    if (!rule->is_usable || rule->is_native != is_native || rule->def->propose == NULL) continue;
-    GRAFT_TRY(try_proposal(pass, rule, step, &is_fused));
+  for (uint32_t i = 0; i < pass->n_attempts && !is_fused; ++i) {
+    const graft_rule_attempt *attempt = &pass->attempts[i];
+    if (attempt->rule->is_native != is_native) continue;
+    if (attempt->pattern == NULL) {
+      GRAFT_TRY(try_proposal(pass, attempt->rule, step, &is_fused));
+    } else if (attempt->pattern->result->node->op == op) {
+      GRAFT_TRY(try_pattern(pass, attempt, step, &is_fused));
+    }
   }
   return GRAFT_OK;
 }

@@ -38,11 +38,11 @@ typedef struct graft_fusion_rule {
   uint32_t n_groups, n_near_misses;
 } graft_fusion_rule;
 
-// A pattern to try.
-typedef struct graft_rule_pattern {
+// Something to try: a pattern of a rule, or (pattern NULL) what it proposes.
+typedef struct graft_rule_attempt {
   graft_fusion_rule *rule;
   const graft_pattern *pattern;
-} graft_rule_pattern;
+} graft_rule_attempt;
 
 // A group that was replaced, or that was not because of |obstacle|.
 typedef struct graft_fused_group {
@@ -56,8 +56,8 @@ typedef struct graft_fuse_pass {
   graft_plan *plan;
   graft_fusion_rule *rules;  // the plan's
   uint32_t n_rules;
-  graft_rule_pattern *patterns;  // of all rules, in the order in which they are tried
-  uint32_t n_patterns;
+  graft_rule_attempt *attempts;  // of all rules, in their order
+  uint32_t n_attempts;
   void *attrs;  // room for those of any fused operator
   // What is read is kept in graft_tensor.n_uses of the values themselves: mentions by steps, also through views.
   int32_t *step_of;  // by tensor id: the step that makes it, or GRAFT_PLAN_NONE

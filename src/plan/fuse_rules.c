@@ -60,26 +60,32 @@ static graft_status load_rule(graft_fuse_pass *pass, graft_fusion_rule *rule) {
 }
 
 // Larger groups first, so that a rule does not take what another would take together with more.
-static int compare_patterns(const void *left, const void *right) {
-  const graft_rule_pattern *a = left, *b = right;
-  const uint32_t n_a = a->pattern->n_steps, n_b = b->pattern->n_steps;
+static int compare_attempts(const void *left, const void *right) {
+  const graft_rule_attempt *a = left, *b = right;
+  const uint32_t n_a = a->pattern != NULL ? a->pattern->n_steps : 0, n_b = b->pattern != NULL ? b->pattern->n_steps : 0;
+  if (a->rule->def->priority != b->rule->def->priority) {
+    return a->rule->def->priority > b->rule->def->priority ? -1 : 1;
+  }
   if (n_a != n_b) return n_a > n_b ? -1 : 1;
   if (a->rule != b->rule) return a->rule < b->rule ? -1 : 1;
   return a->pattern < b->pattern ? -1 : 1;
 }
 
-static graft_status list_patterns(graft_fuse_pass *pass) {
-  size_t n = 0;
+static graft_status list_attempts(graft_fuse_pass *pass) {
+  size_t n = pass->n_rules;
   for (uint32_t i = 0; i < pass->n_rules; ++i) n += pass->rules[i].n_patterns;
-  pass->patterns = graft_arena_alloc_array(&pass->plan->arena, n, sizeof *pass->patterns);
-  if (pass->patterns == NULL) return graft_plan_no_memory(pass->plan);
+  pass->attempts = graft_arena_alloc_array(&pass->plan->arena, n, sizeof *pass->attempts);
+  if (pass->attempts == NULL) return graft_plan_no_memory(pass->plan);
   for (uint32_t i = 0; i < pass->n_rules; ++i) {
     graft_fusion_rule *rule = &pass->rules[i];
     for (uint32_t k = 0; k < rule->n_patterns; ++k) {
-      pass->patterns[pass->n_patterns++] = (graft_rule_pattern){rule, &rule->patterns[k]};
+      pass->attempts[pass->n_attempts++] = (graft_rule_attempt){rule, &rule->patterns[k]};
+    }
+    if (rule->is_usable && rule->def->propose != NULL) {
+      pass->attempts[pass->n_attempts++] = (graft_rule_attempt){rule, NULL};
     }
   }
-  qsort(pass->patterns, pass->n_patterns, sizeof *pass->patterns, compare_patterns);
+  qsort(pass->attempts, pass->n_attempts, sizeof *pass->attempts, compare_attempts);
   return GRAFT_OK;
 }
 
@@ -104,7 +110,7 @@ graft_status graft_fuse_load_rules(graft_fuse_pass *pass, const char *switches) 
   pass->attrs = graft_arena_alloc(&plan->arena, attrs_bytes);
   if (pass->attrs == NULL) return graft_plan_no_memory(plan);
   for (uint32_t i = 0; i < pass->n_rules; ++i) GRAFT_TRY(load_rule(pass, &pass->rules[i]));
-  return list_patterns(pass);
+  return list_attempts(pass);
 }
 
 void graft_fuse_release_rules(graft_fuse_pass *pass) {

@@ -1,5 +1,7 @@
-// Offsets in the arena: the largest storage first, each into the smallest gap that fits among those that live at the
-// same time. A tree over storages in order of their first use finds these without looking at the others.
+// Offsets in the arena: each storage goes into the smallest gap that fits among those that live at the same time. Once
+// the largest is placed first, and once what is used first, and the smaller arena of the two is kept: large storages
+// are best where sizes differ a lot, the order of use where a few large ones come and go between many of middle size. A
+// tree over storages in order of their first use finds neighbours without looking at the others.
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +16,7 @@ typedef struct layout_pass {
   uint32_t n_neighbours;
   uint32_t *max_last;  // tree: the largest |last| of placed storages below, 0 for none; leaves begin at |n_leaves|
   uint32_t n_leaves;
+  size_t *kept;  // offsets of the better order so far
 } layout_pass;
 
 typedef struct by_size {
@@ -87,20 +90,46 @@ static graft_status place(layout_pass *pass, uint32_t index) {
   return GRAFT_OK;
 }
 
-static graft_status place_all(layout_pass *pass, by_size *order) {
+// Places the storages of one device in the order given; its arena is as large as that takes.
+static graft_status place_in_order(layout_pass *pass, const by_size *order) {
   graft_plan *plan = pass->plan;
-  if (order == NULL || pass->neighbours == NULL || pass->max_last == NULL || pass->sorted == NULL) {
+  plan->devices[pass->device].report.arena_bytes = 0;
+  memset(pass->max_last, 0, 2 * (size_t)pass->n_leaves * sizeof *pass->max_last);
+  for (uint32_t i = 0; i < plan->n_storages; ++i) {
+    const graft_plan_storage *storage = pass->sorted[order[i].index];
+    if (storage->device == pass->device && storage->bytes > 0) GRAFT_TRY(place(pass, order[i].index));
+  }
+  return GRAFT_OK;
+}
+
+static graft_status place_device(layout_pass *pass, const by_size *sizes, const by_size *uses) {
+  graft_plan *plan = pass->plan;
+  size_t *arena_bytes = &plan->devices[pass->device].report.arena_bytes;
+  GRAFT_TRY(place_in_order(pass, sizes));
+  for (uint32_t i = 0; i < plan->n_storages; ++i) pass->kept[i] = plan->storages[i].offset;
+  const size_t kept_bytes = *arena_bytes;
+  GRAFT_TRY(place_in_order(pass, uses));
+  if (*arena_bytes < kept_bytes) return GRAFT_OK;
+  for (uint32_t i = 0; i < plan->n_storages; ++i) {
+    if (plan->storages[i].device == pass->device) plan->storages[i].offset = pass->kept[i];
+  }
+  *arena_bytes = kept_bytes;
+  return GRAFT_OK;
+}
+
+static graft_status place_all(layout_pass *pass, by_size *orders) {
+  graft_plan *plan = pass->plan;
+  if (orders == NULL || pass->neighbours == NULL || pass->max_last == NULL || pass->sorted == NULL ||
+      pass->kept == NULL) {
     return graft_plan_no_memory(plan);
   }
+  by_size *sizes = orders, *uses = orders + plan->n_storages;
   for (uint32_t i = 0; i < plan->n_storages; ++i) pass->sorted[i] = &plan->storages[i];
   qsort(pass->sorted, plan->n_storages, sizeof(graft_plan_storage *), compare_firsts);
-  for (uint32_t i = 0; i < plan->n_storages; ++i) order[i] = (by_size){pass->sorted[i]->bytes, i};
-  qsort(order, plan->n_storages, sizeof *order, compare_sizes);
+  for (uint32_t i = 0; i < plan->n_storages; ++i) sizes[i] = uses[i] = (by_size){pass->sorted[i]->bytes, i};
+  qsort(sizes, plan->n_storages, sizeof *sizes, compare_sizes);
   for (pass->device = 0; pass->device < plan->n_devices; ++pass->device) {
-    memset(pass->max_last, 0, 2 * (size_t)pass->n_leaves * sizeof *pass->max_last);
-    for (uint32_t i = 0; i < plan->n_storages && order[i].bytes > 0; ++i) {
-      if (pass->sorted[order[i].index]->device == pass->device) GRAFT_TRY(place(pass, order[i].index));
-    }
+    GRAFT_TRY(place_device(pass, sizes, uses));
   }
   return GRAFT_OK;
 }
@@ -124,12 +153,14 @@ graft_status graft_plan_lay_out(graft_plan *plan) {
   if (plan->flags & GRAFT_PLAN_NO_REUSE) return lay_out_naively(plan);
   layout_pass pass = {.plan = plan, .n_leaves = 1};
   while (pass.n_leaves < plan->n_storages) pass.n_leaves *= 2;
-  by_size *order = calloc((size_t)plan->n_storages + 1, sizeof *order);
+  by_size *orders = calloc(2 * (size_t)plan->n_storages + 1, sizeof *orders);
+  pass.kept = calloc((size_t)plan->n_storages + 1, sizeof *pass.kept);
   pass.neighbours = calloc((size_t)plan->n_storages + 1, sizeof(graft_plan_storage *));
   pass.sorted = calloc((size_t)plan->n_storages + 1, sizeof(graft_plan_storage *));
   pass.max_last = calloc(2 * (size_t)pass.n_leaves, sizeof *pass.max_last);
-  graft_status status = place_all(&pass, order);
-  free(order);
+  graft_status status = place_all(&pass, orders);
+  free(orders);
+  free(pass.kept);
   free(pass.neighbours);
   free(pass.sorted);
   free(pass.max_last);

@@ -59,7 +59,7 @@ static void check_all(uint32_t flags) {
       if (n == 0 && is_form(rule, &op->cases[i])) fail_msg("%s misses its form %s", rule->name, op->cases[i].name);
       n_fused += n;
     }
-    if (n_fused < 3) fail_msg("rule %s was used only %u times", rule->name, (unsigned)n_fused);
+    if (n_fused == 0) fail_msg("no case uses rule %s", rule->name);
   }
   graft_context_destroy(context);
 }

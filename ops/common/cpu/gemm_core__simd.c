@@ -289,12 +289,26 @@ static void load_rows(const graft_gemm_matrix *a, const graft_gemm_block *block,
   }
 }
 
-// What bias, gate or residual |x| has for |count| columns from |column| on.
-ALWAYS_INLINE vec addend(const graft_gemm_matrix *x, int64_t row, int64_t column, int64_t count) {
-  const int64_t offset = row * x->row_stride + column * x->column_stride;
-  const char *from = (const char *)x->data + offset * (x->type == GRAFT_DTYPE_F32 ? 4 : 2);
-  if (x->column_stride == 0) return vec_all(vec_load_typed_n(from, x->type, 1)[0]);
-  return count < LANES ? vec_load_typed_n(from, x->type, count) : vec_load_typed(from, x->type);
+// What bias, gate or residual has for one row of a block: copies, so that storing the output does not force them to be
+// loaded again.
+typedef struct addend {
+  const char *at;  // NULL: none
+  graft_dtype_code type;
+  bool is_repeated;
+  vec value;  // then
+} addend;
+
+ALWAYS_INLINE addend addend_of(const graft_gemm_matrix *x, int64_t row, int64_t column) {
+  if (!x->data) return (addend){0};
+  addend a = {.at = graft_gemm_matrix_at(*x, row, column).data, .type = x->type, .is_repeated = x->column_stride == 0};
+  if (a.is_repeated) a.value = vec_all(vec_load_typed_n(a.at, a.type, 1)[0]);
+  return a;
+}
+
+ALWAYS_INLINE vec addend_at(addend a, int64_t j, int64_t n) {
+  if (a.is_repeated) return a.value;
+  const char *from = a.at + j * graft_gemm_element_bytes(a.type);
+  return n < LANES ? vec_load_typed_n(from, a.type, n) : vec_load_typed(from, a.type);
 }
 
 ALWAYS_INLINE vec activate(vec v, graft_gemm_activation activation) {
@@ -307,20 +321,39 @@ ALWAYS_INLINE vec activate(vec v, graft_gemm_activation activation) {
   return v;
 }
 
-static void store(const graft_gemm_output *out, const graft_gemm_block *block, const float *c, size_t c_stride) {
-  const size_t element = out->type == GRAFT_DTYPE_F32 ? 4 : 2;
+typedef struct addends {
+  addend bias, gate, residual;
+} addends;
+
+ALWAYS_INLINE vec finish(addends a, vec v, int64_t j, int64_t n, graft_gemm_activation activation) {
+  if (a.bias.at) v += addend_at(a.bias, j, n);
+  v = activate(v, activation);
+  if (a.gate.at) v *= addend_at(a.gate, j, n);
+  return a.residual.at ? v + addend_at(a.residual, j, n) : v;
+}
+
+ALWAYS_INLINE void store_as(const graft_gemm_output *out, const graft_gemm_block *block, const float *c,
+                            size_t c_stride, graft_gemm_activation activation) {
+  const graft_dtype_code type = out->type;
+  const int64_t element = graft_gemm_element_bytes(type), n = block->columns;
   for (int64_t i = block->row; i < block->row + block->rows; ++i, c += c_stride) {
-    char *to = (char *)out->data + (size_t)(i * out->row_stride + block->column) * element;
-    for (int64_t j = 0; j < block->columns; j += LANES) {
-      const int64_t left = block->columns - j, column = block->column + j;
-      vec v = vec_load(c + j);
-      if (out->bias.data) v += addend(&out->bias, i, column, left);
-      v = activate(v, out->activation);
-      if (out->gate.data) v *= addend(&out->gate, i, column, left);
-      if (out->residual.data) v += addend(&out->residual, i, column, left);
-      if (left < LANES) vec_store_typed_n(to + (size_t)j * element, out->type, v, left);
-      else vec_store_typed(to + (size_t)j * element, out->type, v);
+    char *to = (char *)out->data + (i * out->row_stride + block->column) * element;
+    const addends a = {addend_of(&out->bias, i, block->column), addend_of(&out->gate, i, block->column),
+                       addend_of(&out->residual, i, block->column)};
+    int64_t j = 0;
+    for (; j + LANES <= n; j += LANES) {
+      vec_store_typed(to + j * element, type, finish(a, vec_load(c + j), j, LANES, activation));
     }
+    if (j < n) vec_store_typed_n(to + j * element, type, finish(a, vec_load(c + j), j, n - j, activation), n - j);
+  }
+}
+
+static void store(const graft_gemm_output *out, const graft_gemm_block *block, const float *c, size_t c_stride) {
+  switch (out->activation) {
+    case GRAFT_GEMM_LINEAR: store_as(out, block, c, c_stride, GRAFT_GEMM_LINEAR); break;
+    case GRAFT_GEMM_SILU: store_as(out, block, c, c_stride, GRAFT_GEMM_SILU); break;
+    case GRAFT_GEMM_GELU: store_as(out, block, c, c_stride, GRAFT_GEMM_GELU); break;
+    case GRAFT_GEMM_GELU_TANH: store_as(out, block, c, c_stride, GRAFT_GEMM_GELU_TANH); break;
   }
 }
 

@@ -37,6 +37,13 @@ static bool propose(graft_tensor *result, graft_fusion_proposal *proposal, graft
   return true;
 }
 
+// The middle of a gated feed-forward layer: silu(linear(x, w1)) · linear(x, w3), in place on what one of the two made.
+static bool propose_swiglu(graft_tensor *result, graft_fusion_proposal *proposal, graft_reason *why) {
+  if (!propose(result, proposal, why)) return false;
+  const graft_linear_epilogue_attrs *attrs = proposal->attrs;
+  return attrs->activation == GRAFT_EPILOGUE_SILU && proposal->inputs[GATE] && !proposal->inputs[RESIDUAL];
+}
+
 static double flops(const void *attrs, const graft_tensor_desc *const *inputs, uint32_t n_inputs,
                     const graft_tensor_desc *outputs) {
   (void)attrs, (void)n_inputs;
@@ -80,12 +87,15 @@ static const graft_op_def ops[] = {{
     .n_cases = GRAFT_LINEAR_EPILOGUE_N_CASES,
 }};
 
-static const graft_fusion_def fusions[] = {{
-    .struct_size = sizeof fusions[0],
-    .name = "linear_epilogue",
-    .op = "graft.linear_epilogue.v1",
-    .propose = propose,
-}};
+static const graft_fusion_def fusions[] = {
+    {.struct_size = sizeof fusions[0], .name = "linear_epilogue", .op = "graft.linear_epilogue.v1", .propose = propose},
+    // Before "swiglu", which needs memory for both products.
+    {.struct_size = sizeof fusions[0],
+     .priority = 1,
+     .name = "linear_swiglu",
+     .op = "graft.linear_epilogue.v1",
+     .propose = propose_swiglu},
+};
 
 extern const graft_extension graft_extension_linear_epilogue;
 const graft_extension graft_extension_linear_epilogue = {

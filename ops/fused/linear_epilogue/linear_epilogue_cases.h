@@ -4,7 +4,7 @@
 
 #include "graft/op.h"
 
-enum { GRAFT_LINEAR_EPILOGUE_N_CASES = 18 };
+enum { GRAFT_LINEAR_EPILOGUE_N_CASES = 21 };
 extern const graft_op_case graft_linear_epilogue_cases[GRAFT_LINEAR_EPILOGUE_N_CASES];
 
 #endif
