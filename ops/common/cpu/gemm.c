@@ -2,7 +2,7 @@
 
 // Enough items to keep many threads busy to the end, as long as that costs little: the fewer rows an item has, the more
 // laying out its block of B weighs; the fewer columns, the more copying A does.
-enum { ITEMS_WANTED = 64, ROWS_WANTED = 84, ROWS_MOST = 256, PANELS_WANTED = 2 };
+enum { ITEMS_WANTED = 32, ROWS_WANTED = 84, ROWS_MOST = 256, PANELS_WANTED = 2 };
 
 // How an output is cut: into |m_parts| × |n_parts| rectangles of whole strips and whole panels.
 typedef struct split {
