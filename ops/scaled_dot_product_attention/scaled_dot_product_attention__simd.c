@@ -4,6 +4,7 @@
 #include "ops/common/cpu/attention.h"
 #include "ops/common/cpu/gemm_operand.h"
 #include "ops/common/cpu/target.h"
+#include "ops/fused/matmul_attention/matmul_attention.h"
 #include "ops/scaled_dot_product_attention/scaled_dot_product_attention.h"
 
 enum { Q, K, V, MASK };
@@ -45,6 +46,7 @@ static graft_attention describe(const graft_node_info *node) {
       .key_mask_stride = mask && mask->shape[BATCH] > 1 ? mask->strides[BATCH] : 0,
       .q = describe_tensor(q),
       .k = describe_tensor(k),
+      .k_width_stride = 1,
       .v = describe_tensor(v),
       .out = describe_tensor(node->outputs[0]),
   };
@@ -72,30 +74,110 @@ static graft_status prepare(const graft_node_info *node, graft_error *error, gra
   return GRAFT_OK;
 }
 
-static graft_status encode(graft_encoder *encoder, const graft_encode_args *args) {
-  arguments a = {.attention = describe(args->node), .scratch = args->workspace};
-  a.scratch_bytes = graft_attention_scratch_bytes(&a.attention);
-  a.attention.q.data = args->inputs[Q];
-  a.attention.k.data = args->inputs[K];
-  a.attention.v.data = args->inputs[V];
-  a.attention.key_mask = args->inputs[MASK];
-  a.attention.out_data = args->outputs[0];
+static graft_status encode_attention(graft_encoder *encoder, const graft_encode_args *args, arguments *a) {
+  a->scratch = args->workspace;
+  a->scratch_bytes = graft_attention_scratch_bytes(&a->attention);
+  a->attention.q.data = args->inputs[Q];
+  a->attention.k.data = args->inputs[K];
+  a->attention.v.data = args->inputs[V];
+  a->attention.out_data = args->outputs[0];
   const graft_cpu_task task = {
-      .run = run, .args = &a, .args_bytes = sizeof a, .n_items = graft_attention_items(&a.attention)};
+      .run = run, .args = a, .args_bytes = sizeof *a, .n_items = graft_attention_items(&a->attention)};
   return graft_cpu_encode(encoder, &task, args->error);
 }
 
-static const graft_kernel_def kernels[] = {{
-    .struct_size = sizeof kernels[0],
-    .priority = GRAFT_TARGET_PRIORITY,
-    .name = GRAFT_TARGETED_NAME(scaled_dot_product_attention_float_blocks),
-    .op = "graft.scaled_dot_product_attention.v1",
-    .backend = "cpu",
-    .requires = GRAFT_TARGET_REQUIRES,
-    .supports = supports,
-    .prepare = prepare,
-    .encode = encode,
-}};
+static graft_status encode(graft_encoder *encoder, const graft_encode_args *args) {
+  arguments a = {.attention = describe(args->node)};
+  a.attention.key_mask = args->inputs[MASK];
+  return encode_attention(encoder, args, &a);
+}
+
+// ---- graft.matmul_attention.v1: [batch, head, token, width], or without a batch, and k with its last two exchanged
+// ----
+
+static int64_t matrix_stride(const graft_tensor_desc *desc, int32_t from_end) {
+  return from_end <= desc->rank ? graft_gemm_stride(desc, desc->rank - from_end) : 0;
+}
+
+static int64_t matrix_size(const graft_tensor_desc *desc, int32_t from_end) {
+  return from_end <= desc->rank ? desc->shape[desc->rank - from_end] : 1;
+}
+
+static graft_attention_tensor describe_matrices(const graft_tensor_desc *desc, int32_t token) {
+  return (graft_attention_tensor){.type = desc->dtype->code,
+                                  .batch_stride = matrix_stride(desc, 4),
+                                  .head_stride = matrix_stride(desc, 3),
+                                  .token_stride = matrix_stride(desc, token)};
+}
+
+static graft_attention describe_products(const graft_node_info *node) {
+  const graft_tensor_desc *q = node->inputs[Q], *k = node->inputs[K], *v = node->inputs[V], *mask = node->inputs[MASK];
+  graft_attention attention = {
+      .core = &GRAFT_TARGETED(graft_attention_core),
+      .batches = matrix_size(q, 4),
+      .heads = matrix_size(q, 3),
+      .key_heads = matrix_size(q, 3),
+      .queries = matrix_size(q, 2),
+      .keys = matrix_size(v, 2),
+      .width = matrix_size(q, 1),
+      .value_width = matrix_size(v, 1),
+      .scale = (float)((const graft_matmul_attention_attrs *)node->attrs)->scale,
+      .q = describe_matrices(q, 2),
+      .k = describe_matrices(k, 1),
+      .k_width_stride = matrix_size(k, 2) > 1 ? matrix_stride(k, 2) : 1,
+      .v = describe_matrices(v, 2),
+      .out = describe_matrices(node->outputs[0], 2),
+  };
+  if (mask) {
+    attention.added_batch_stride = matrix_stride(mask, 4);
+    attention.added_head_stride = matrix_stride(mask, 3);
+    attention.added_query_stride = matrix_stride(mask, 2);
+  }
+  return attention;
+}
+
+static bool supports_products(const graft_node_info *node, graft_reason *why) {
+  const graft_tensor_desc *const tensors[] = {node->inputs[Q], node->inputs[V], node->outputs[0], node->inputs[K]};
+  for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; ++i) {
+    if (!graft_gemm_takes(tensors[i]->dtype)) {
+      return graft_refuse(why, "a tensor is %s, not f32, f16 or bf16", tensors[i]->dtype->name);
+    }
+    if (i < 3 && !graft_gemm_has_dense_rows(tensors[i])) {
+      return graft_refuse(why, "rows of q, v or the output are not contiguous");
+    }
+  }
+  const graft_tensor_desc *mask = node->inputs[MASK];
+  if (mask && (mask->dtype != GRAFT_F32 || matrix_size(mask, 1) != matrix_size(node->inputs[V], 2) ||
+               !graft_gemm_has_dense_rows(mask))) {
+    return graft_refuse(why, "the mask is not f32 with contiguous rows, an element for every key");
+  }
+  return true;
+}
+
+static graft_status prepare_products(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
+  (void)error;
+  const graft_attention attention = describe_products(node);
+  const size_t n_workers = (size_t)graft_cpu_describe(node->device)->n_threads;
+  out_prepared->workspace_bytes = n_workers * graft_attention_scratch_bytes(&attention);
+  return GRAFT_OK;
+}
+
+static graft_status encode_products(graft_encoder *encoder, const graft_encode_args *args) {
+  arguments a = {.attention = describe_products(args->node)};
+  a.attention.added = args->inputs[MASK];
+  return encode_attention(encoder, args, &a);
+}
+
+#define KERNEL(kernel, op_name)                                                                                    \
+  .struct_size = sizeof(graft_kernel_def), .priority = GRAFT_TARGET_PRIORITY, .name = GRAFT_TARGETED_NAME(kernel), \
+  .op = op_name, .backend = "cpu", .requires = GRAFT_TARGET_REQUIRES
+
+static const graft_kernel_def kernels[] = {
+    {KERNEL(scaled_dot_product_attention_float_blocks, "graft.scaled_dot_product_attention.v1"), .supports = supports,
+     .prepare = prepare, .encode = encode},
+    {KERNEL(matmul_attention_float_blocks, "graft.matmul_attention.v1"), .supports = supports_products,
+     .prepare = prepare_products, .encode = encode_products},
+};
 
 extern const graft_extension GRAFT_TARGETED(graft_extension_scaled_dot_product_attention);
 const graft_extension GRAFT_TARGETED(graft_extension_scaled_dot_product_attention) = {

@@ -61,6 +61,7 @@ typedef struct work {
   float *scratch;
   graft_gemm_matrix q, k, v;  // of this head: [queries, width], [width, keys], [keys, value_width]
   const uint8_t *key_mask;
+  const float *added;  // of this head
   int64_t first_query, n_queries;
   int64_t first_key, n_keys;  // the block at hand
 } work;
@@ -136,6 +137,8 @@ static void attend_strip(const work *w, int64_t row, int32_t rows, const graft_g
       .n_visible = a->is_causal ? n_visible : w->n_keys,
       .masked = w->key_mask ? (const int32_t *)(w->scratch + l->mask) : NULL,
       .scale = a->scale,
+      .added = w->added ? w->added + query * a->added_query_stride + w->first_key : NULL,
+      .added_stride = a->added_query_stride,
       .largest = w->scratch + l->largest + row,
       .sum = w->scratch + l->sum + row,
       .out = w->first_key > 0 ? out : NULL,
@@ -165,8 +168,8 @@ static void attend_block(work *w) {
   for (int64_t i = 0; i < n_strips; ++i) {
     const int64_t row = w->n_queries * i / n_strips, end = w->n_queries * (i + 1) / n_strips;
     const int64_t first = n_next * i / n_strips, n = n_next * (i + 1) / n_strips - first;
-    const graft_gemm_ahead ahead[2] = {ahead_of(&w->k, next + first, n, a->width),
-                                       ahead_of(&w->v, next + first, n, a->value_width)};
+    graft_gemm_ahead ahead[2] = {{0}, ahead_of(&w->v, next + first, n, a->value_width)};
+    if (a->k_width_stride == 1) ahead[0] = ahead_of(&w->k, next + first, n, a->width);
     attend_strip(w, row, (int32_t)(end - row), ahead);
   }
 }
@@ -196,8 +199,9 @@ void graft_attention_run(const graft_attention *attention, int64_t item, void *s
   w.q = head_of(&a->q, batch, head);
   w.k = head_of(&a->k, batch, key_head);
   w.k.column_stride = w.k.row_stride;
-  w.k.row_stride = 1;
+  w.k.row_stride = a->k_width_stride;
   w.v = head_of(&a->v, batch, key_head);
+  if (a->added) w.added = a->added + batch * a->added_batch_stride + head * a->added_head_stride;
   if (a->key_mask) w.key_mask = a->key_mask + batch * a->key_mask_stride;
   for (int64_t i = 0; i < w.n_queries; ++i) {
     w.scratch[w.layout.largest + i] = -HUGE_VALF;

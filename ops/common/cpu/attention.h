@@ -1,6 +1,6 @@
-// attention.h — softmax(scale · q · kᵀ) · v on the CPU, without ever holding the scores of more than one strip of
-// queries and one block of keys. Both products run on the micro-kernel of gemm.h; sums of weights, largest scores and
-// outputs are carried from block to block, in ascending order of keys.
+// attention.h — softmax(scale · q · kᵀ + added) · v on the CPU, without ever holding the scores of more than one strip
+// of queries and one block of keys. Both products run on the micro-kernel of gemm.h; sums of weights, largest scores
+// and outputs are carried from block to block, in ascending order of keys.
 #ifndef GRAFT_OPS_COMMON_CPU_ATTENTION_H
 #define GRAFT_OPS_COMMON_CPU_ATTENTION_H
 
@@ -24,7 +24,10 @@ typedef struct graft_attention {
   bool is_causal;           // query i attends to keys 0 … i + keys - queries
   const uint8_t *key_mask;  // [batches] rows of |keys| bytes, not 0: attend; or NULL
   int64_t key_mask_stride;  // bytes from batch to batch
+  const float *added;       // [batches, heads, queries, keys] to the scaled scores, dense in keys; or NULL
+  int64_t added_batch_stride, added_head_stride, added_query_stride;  // floats; 0: the same for all
   graft_attention_tensor q, k, v;
+  int64_t k_width_stride;      // elements between channels of a key: 1, or keys lie across
   graft_attention_tensor out;  // type and strides; a query with nothing to attend to gives 0
   void *out_data;
 } graft_attention;
@@ -37,6 +40,8 @@ typedef struct graft_attention_strip {
   int64_t n_visible;      // leading keys that the first query sees; each further query sees one more; may be negative
   const int32_t *masked;  // [keys rounded up to vectors] -1: attend, 0: not; or NULL
   float scale;
+  const float *added;  // [rows][keys] to the scaled scores; or NULL
+  int64_t added_stride;
   float *largest, *sum;  // [rows], of all blocks so far
   float *out;            // [rows][out_stride], brought to the new largest score; NULL in the first block
   int64_t width, out_stride;

@@ -17,12 +17,13 @@ static inline vec_i32 attended(const graft_attention_strip *s, int64_t first, in
   return keep;
 }
 
-// Scales the scores, takes out those that are not attended to, and returns the largest.
-static float prepare_scores(const graft_attention_strip *s, float *scores, int64_t n_visible) {
+// Scales the scores, adds what is to be added, takes out those that are not attended to, and returns the largest.
+static float prepare_scores(const graft_attention_strip *s, float *scores, const float *added, int64_t n_visible) {
   const vec scale = vec_all(s->scale), nothing = vec_all(-HUGE_VALF);
   vec largest = nothing;
   for (int64_t j = 0; j < s->keys; j += LANES) {
     vec v = vec_load(scores + j) * scale;
+    if (added) v += s->keys - j < LANES ? vec_load_n(added + j, s->keys - j) : vec_load(added + j);
     if (s->masked || j + LANES > n_visible) v = vec_select(attended(s, j, n_visible), v, nothing);
     vec_store(scores + j, v);
     largest = vec_max(v, largest);
@@ -59,7 +60,8 @@ static void weigh(const graft_attention_strip *s) {
     float *scores = s->scores + i * GRAFT_GEMM_A_STRIDE;
     int64_t n_visible = s->n_visible + i;
     n_visible = n_visible < 0 ? 0 : n_visible > s->keys ? s->keys : n_visible;
-    const float here = prepare_scores(s, scores, n_visible), before = s->largest[i];
+    const float *added = s->added ? s->added + i * s->added_stride : NULL;
+    const float here = prepare_scores(s, scores, added, n_visible), before = s->largest[i];
     const float largest = here > before ? here : before;
     if (largest == -HUGE_VALF) {
       memset(scores, 0, (size_t)s->keys * sizeof *scores);
