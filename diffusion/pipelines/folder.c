@@ -186,6 +186,35 @@ static graft_status read_defaults(graft_pipeline *pipeline, graft_error *error) 
   return status;
 }
 
+bool graft_weight_type_parse(const char *text, graft_weight_type *out_type) {
+  static const char *const names[] = {[GRAFT_WEIGHT_INT8_CONVROT] = "int8_convrot",
+                                      [GRAFT_WEIGHT_INT8] = "int8",
+                                      [GRAFT_WEIGHT_BF16] = "bf16",
+                                      [GRAFT_WEIGHT_F32] = "f32"};
+  for (size_t i = 1; i < sizeof names / sizeof names[0]; ++i) {
+    if (strcmp(text, names[i]) != 0) continue;
+    *out_type = (graft_weight_type)i;
+    return true;
+  }
+  return false;
+}
+
+static graft_status find_recommended_type(graft_pipeline *pipeline, graft_error *error) {
+  graft_json *json;
+  const char *name = "";
+  if (pipeline->type != GRAFT_WEIGHT_RECOMMENDED) return GRAFT_OK;
+  pipeline->type = GRAFT_WEIGHT_AS_STORED;
+  if (pipeline->transformer_path) return GRAFT_OK;
+  GRAFT_TRY(open_json(pipeline->path, "graft_defaults.json", error, &json));
+  if (!json) return GRAFT_OK;
+  graft_status status = graft_json_get_string(json, "type", "", error, &name);
+  if (status == GRAFT_OK && name[0] && !graft_weight_type_parse(name, &pipeline->type))
+    status = GRAFT_FAIL(error, GRAFT_E_FORMAT, "%s: `type` must be int8_convrot, int8, bf16 or f32, found %s",
+                        graft_excerpt_path(graft_json_origin(json)).text, graft_excerpt_name(name).text);
+  graft_json_close(json);
+  return status;
+}
+
 // Without an index, a transformer's own folder is a model too: enough to plan it.
 static graft_status find_transformer(graft_pipeline *pipeline, graft_error *error) {
   graft_json *json;
@@ -216,6 +245,7 @@ graft_status graft_pipeline_read_folder(graft_pipeline *pipeline, graft_error *e
   } else {
     GRAFT_TRY(find_transformer(pipeline, error));
   }
+  GRAFT_TRY(find_recommended_type(pipeline, error));
   for (int id = 0; id < N_PARTS; ++id) {
     GRAFT_TRY(read_part(pipeline, (part_id)id, error));
     has_any = has_any || pipeline->parts[id].is_present;

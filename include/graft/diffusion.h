@@ -44,7 +44,13 @@ typedef enum graft_weight_type {
   GRAFT_WEIGHT_INT8,
   GRAFT_WEIGHT_BF16,  // weights are stored as bf16
   GRAFT_WEIGHT_F32,   // weights keep the floating-point type they are stored in
+  // What the model's folder recommends (`type` in graft_defaults.json), else, and for other weights than its own, as
+  // stored.
+  GRAFT_WEIGHT_RECOMMENDED,
 } graft_weight_type;
+
+// Finds the type called |text|: "int8_convrot", "int8", "bf16" or "f32"; false for any other text. Thread-safe.
+GRAFT_API bool graft_weight_type_parse(const char *text, graft_weight_type *out_type);
 
 // Zero-initialise, set struct_size and what differs from the defaults.
 typedef struct graft_pipeline_options {

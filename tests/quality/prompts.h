@@ -1,42 +1,44 @@
-// prompts.h — the prompts that quality is measured with. Fixed, as are their seeds (their places in this list).
+// prompts.h — the prompts that quality is measured with. Fixed, as are their seeds (their places in this list): the
+// sixteen of the model's own samples (models/emoji-zimage/README.md), then sixteen names of emoji, which are what the
+// model was taught.
 #ifndef GRAFT_TESTS_QUALITY_PROMPTS_H
 #define GRAFT_TESTS_QUALITY_PROMPTS_H
 
 enum { QUALITY_N_PROMPTS = 32 };
 
 static const char *const quality_prompts[QUALITY_N_PROMPTS] = {
-    "a red apple on a blue background",
     "a grinning cat face",
-    "a slice of pizza",
+    "a red apple on a blue background",
     "a dog on the left and a pizza on the right",
-    "a yellow sun with a smiling face",
-    "a green tree",
-    "a blue car",
-    "a rocket",
+    "three strawberries in a row on a green background",
+    "a rocket, 3d style",
+    "a hamburger",
+    "a small red car on a yellow background",
+    "a penguin, flat style",
+    "a sunflower, twemoji style",
+    "a smiling face with sunglasses",
+    "an octopus on a light blue background",
+    "a birthday cake",
+    "a house next to a tree",
+    "two bananas",
+    "a guitar on a purple background, 3d style",
+    "a robot",
+    "a sun with face",
+    "an evergreen tree",
+    "an automobile",
     "a red heart",
     "a crying face",
-    "a cup of coffee",
+    "a hot beverage",
     "a snowman",
-    "a house with a garden",
-    "an umbrella in the rain",
-    "a bunch of grapes",
-    "a panda face",
+    "grapes",
+    "a panda",
     "a fire engine",
-    "a birthday cake with candles",
     "a soccer ball",
-    "a guitar",
-    "a purple octopus",
     "a tropical fish",
-    "a burger",
-    "a full moon with a face",
-    "a rainbow",
-    "a sleeping face",
-    "a lion face",
+    "a full moon face",
+    "a lion",
     "a bicycle",
     "a cactus",
-    "a penguin",
-    "a strawberry on a yellow background",
-    "a robot face",
 };
 
 #endif

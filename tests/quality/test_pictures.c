@@ -10,7 +10,7 @@
 #include "picture_error.h"
 #include "prompts.h"
 
-enum { SIDE = 256, BYTES = 3 * SIDE * SIDE, N_STEPS = 20, SHOWN = 8, THUMBNAIL = 64, N_ROWS = 3 };
+enum { SIDE = 256, BYTES = 3 * SIDE * SIDE, N_STEPS = 20, SHOWN = 5, THUMBNAIL = 64, N_ROWS = 3 };
 
 typedef struct drawing {
   uint8_t rgb[BYTES];
@@ -114,12 +114,14 @@ static void int8_pictures_are_close(void **state) {
   graft_pipeline *int8 = open_pipeline(&g, GRAFT_WEIGHT_INT8);
   score with = {0}, without = {0};
   for (int i = 0; i < QUALITY_N_PROMPTS; ++i) {
+    const double before = with.psnr;
     draw(&g, f32, i, &exact);
     draw(&g, convrot, i, &rotated);
     draw(&g, int8, i, &plain);
     add_score(&with, &rotated, &exact);
     add_score(&without, &plain, &exact);
     show(i, &exact, &rotated);
+    print_message("    %-50s %.2f dB\n", quality_prompts[i], with.psnr - before);
   }
   graft_pipeline_close(int8);
   graft_pipeline_close(convrot);

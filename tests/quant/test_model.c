@@ -304,6 +304,33 @@ static void not_finite(void **state) {
   studio_close(&s);
 }
 
+// What a model's folder recommends is taken where that is asked for, and for its own weights only.
+static void recommended_types(void **state) {
+  (void)state;
+  studio s = studio_open(0);
+  float exact[SAMPLES], got[SAMPLES], want[SAMPLES];
+  const temp_path file = write_quantized(&s, "fp8.safetensors", GRAFT_QUANTIZE_KIND_FP8);
+  draw(&s, s.pipeline, exact);
+  draw_with(&s, NULL, GRAFT_WEIGHT_RECOMMENDED, got);
+  assert_memory_equal(got, exact, sizeof got);
+  draw_with(&s, NULL, GRAFT_WEIGHT_INT8_CONVROT, want);
+  temp_folder_write_text(&s.folder, "graft_defaults.json",
+                         "{\"width\": 16, \"height\": 16, \"steps\": 2, \"guidance\": 2, \"type\": \"int8_convrot\"}");
+  draw_with(&s, NULL, GRAFT_WEIGHT_RECOMMENDED, got);
+  assert_memory_equal(got, want, sizeof got);
+  draw_with(&s, NULL, GRAFT_WEIGHT_AS_STORED, got);
+  assert_memory_equal(got, exact, sizeof got);
+  draw_with(&s, file.text, GRAFT_WEIGHT_AS_STORED, want);
+  draw_with(&s, file.text, GRAFT_WEIGHT_RECOMMENDED, got);
+  assert_memory_equal(got, want, sizeof got);
+  temp_folder_write_text(&s.folder, "graft_defaults.json", "{\"type\": \"int3\"}");
+  graft_pipeline *pipeline = NULL;
+  const graft_pipeline_options options = {.struct_size = sizeof options, .type = GRAFT_WEIGHT_RECOMMENDED};
+  assert_int_equal(graft_pipeline_open(s.context, s.folder.path, &options, &pipeline), GRAFT_E_FORMAT);
+  assert_non_null(strstr(studio_message(&s), "int3"));
+  studio_close(&s);
+}
+
 static void transformers_that_do_not_fit(void **state) {
   (void)state;
   studio s = studio_open(0);
@@ -334,6 +361,7 @@ int main(void) {
       cmocka_unit_test(refusals_leave_files_alone),
       cmocka_unit_test(empty_tensors_are_no_work),
       cmocka_unit_test(not_finite),
+      cmocka_unit_test(recommended_types),
       cmocka_unit_test(transformers_that_do_not_fit),
   };
   return cmocka_run_group_tests_name("quant.model", tests, NULL, NULL);

@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "tools/graft/plan.h"
+#include "tools/graft/weight_type.h"
 
 typedef struct plan_wishes {
-  const char *model, *stage, *format, *fusion;
+  const char *model, *stage, *format, *fusion, *transformer, *type_name;
+  graft_weight_type type;
   int64_t size[2];
   int64_t n_tokens, n_threads;
   bool without_reasons, is_measured;
@@ -107,7 +109,9 @@ static int show(const char *path, const plan_wishes *wishes) {
   bool is_collected = strcmp(wishes->format, "json") == 0 || strcmp(wishes->format, "html") == 0;
   json_t *list = is_collected ? json_array() : NULL;
   tool_catch_interrupt();
-  graft_status status = graft_pipeline_open(context, path, NULL, &pipeline);
+  const graft_pipeline_options options = {
+      .struct_size = sizeof options, .transformer = wishes->transformer, .type = wishes->type};
+  graft_status status = graft_pipeline_open(context, path, &options, &pipeline);
   if (status == GRAFT_OK) status = show_stages(context, pipeline, wishes, list);
   if (status == GRAFT_OK) status = print_list(context, path, wishes, list);
   // Where standard output failed, finishing it says so.
@@ -130,6 +134,8 @@ static int run(const tool_command *self, int argc, char **argv) {
   const tool_option options[] = {
       {"model", 'm', TOOL_TEXT, "FOLDER", "Model to plan (default: the one that ships with graft).", &o.model, 0, 0,
        NULL},
+      {"transformer", 0, TOOL_TEXT, "FILE", TOOL_TRANSFORMER_HELP, &o.transformer, 0, 0, NULL},
+      {"type", 0, TOOL_TEXT, "TYPE", TOOL_TYPE_HELP, &o.type_name, 0, 0, NULL},
       {"stage", 0, TOOL_TEXT, "NAME", "Only text_encoder, transformer or decoder.", &o.stage, 0, 0, NULL},
       {"size", 0, TOOL_SIZE, "WxH", "Picture size in pixels (default: the model's).", o.size, 1, 1 << 20, NULL},
       {"tokens", 0, TOOL_INT, "N", "Length of the prompt in tokens (default: 32).", &o.n_tokens, 1, 1 << 20, NULL},
@@ -146,6 +152,7 @@ static int run(const tool_command *self, int argc, char **argv) {
   const char *model = NULL;
   size_t n = 0;
   int parsed = tool_parse(self, argc, argv, options, sizeof options / sizeof options[0], &model, 1, &n);
+  if (parsed == TOOL_PARSED) parsed = tool_weight_type(self, o.type_name, &o.type);
   if (parsed != TOOL_PARSED) return parsed;
   if (as_json) o.format = "json";
   if (!is_format(o.format)) return tool_usage(self, "--format takes text, json, dot or html; got '%s'", o.format);
