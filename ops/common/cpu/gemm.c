@@ -151,6 +151,16 @@ static graft_gemm_ahead out_ahead(const graft_gemm *g, const graft_gemm_block *b
       .stride = g->out.row_stride * element};
 }
 
+// What a gate or residual has for a strip; nothing where it is repeated, or lies where the output does.
+static graft_gemm_ahead addend_ahead(const graft_gemm *g, const graft_gemm_matrix *x, const graft_gemm_block *block) {
+  if (!x->data || x->row_stride == 0 || x->column_stride != 1 || x->data == g->out.data) return (graft_gemm_ahead){0};
+  const int64_t element = graft_gemm_element_bytes(x->type);
+  return (graft_gemm_ahead){.data = graft_gemm_matrix_at(*x, block->row, block->column).data,
+                            .rows = block->rows,
+                            .row_bytes = block->columns * element,
+                            .stride = x->row_stride * element};
+}
+
 // Strip |i| of |n_strips| of a tile, for terms |k| … k + n_k.
 static graft_gemm_block a_block_of(const graft_gemm_block *tile, int64_t n_strips, int64_t i, int64_t k, int64_t n_k) {
   const int64_t begin = part_begin(tile->rows, n_strips, i), end = part_begin(tile->rows, n_strips, i + 1);
@@ -185,7 +195,11 @@ void graft_gemm_run(const graft_gemm *gemm, int64_t item, void *scratch) {
       strip.ahead[1] = b_ahead(gemm, &b_next, i, n_strips);
       const graft_gemm_block out = {
           .row = a_block.row, .rows = a_block.rows, .column = tile.column, .columns = tile.columns};
-      if (is_last) strip.ahead[2] = out_ahead(gemm, &out);
+      if (is_last) {
+        strip.ahead[2] = out_ahead(gemm, &out);
+        strip.ahead[3] = addend_ahead(gemm, &gemm->out.gate, &out);
+        strip.ahead[4] = addend_ahead(gemm, &gemm->out.residual, &out);
+      }
       core->multiply(&strip);
       if (is_last) core->store(&gemm->out, &out, strip.c, strip.c_stride);
     }

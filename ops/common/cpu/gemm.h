@@ -19,6 +19,7 @@
 
 enum {
   GRAFT_GEMM_K = 256,                       // terms per block
+  GRAFT_GEMM_N_AHEAD = 5,                   // what a strip fetches: A, B, output, gate, residual
   GRAFT_GEMM_A_STRIDE = GRAFT_GEMM_K + 16,  // floats between rows of a strip: keeps rows in cache sets of their own
 };
 
@@ -73,7 +74,7 @@ typedef struct graft_gemm_strip {
   float *c;             // [rows][c_stride]; up to |columns| rounded up to whole panels is written
   size_t c_stride;
   bool accumulate;  // c += a·b instead of c = a·b
-  graft_gemm_ahead ahead[3];
+  graft_gemm_ahead ahead[GRAFT_GEMM_N_AHEAD];
 } graft_gemm_strip;
 
 typedef enum graft_gemm_activation {

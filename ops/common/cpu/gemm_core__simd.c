@@ -67,7 +67,7 @@ ALWAYS_INLINE void multiply_tile(const graft_gemm_strip *s, const int rows, cons
 ALWAYS_INLINE void multiply_strip(const graft_gemm_strip *s, const int rows, const graft_dtype_code type) {
   const int64_t panels = (s->columns + PANEL - 1) / PANEL;
   for (int64_t i = 0; i < panels; ++i) {
-    for (int j = 0; j < 3; ++j) graft_gemm_fetch_ahead(&s->ahead[j], i, panels);
+    for (int j = 0; j < GRAFT_GEMM_N_AHEAD; ++j) graft_gemm_fetch_ahead(&s->ahead[j], i, panels);
     if (s->columns - i * PANEL > PANEL / 2) multiply_tile(s, rows, VECTORS, type, i * PANEL);
     else multiply_tile(s, rows, VECTORS / 2, type, i * PANEL);
   }

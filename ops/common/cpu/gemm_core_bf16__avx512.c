@@ -65,7 +65,7 @@ CORE_TARGET ALWAYS_INLINE void multiply_strip(const graft_gemm_strip *s, const i
   const int64_t panels = (s->columns + PANEL - 1) / PANEL;
   const uint16_t *b = s->b;
   for (int64_t i = 0; i < panels; ++i) {
-    for (int j = 0; j < 3; ++j) graft_gemm_fetch_ahead(&s->ahead[j], i, panels);
+    for (int j = 0; j < GRAFT_GEMM_N_AHEAD; ++j) graft_gemm_fetch_ahead(&s->ahead[j], i, panels);
     // After the last panel, the first one's next block.
     const uint16_t *next = i + 1 < panels ? b + (size_t)(i + 1) * s->panel_stride : b + (s->k + s->k % 2) * PANEL;
     multiply_tile(s, rows, i * PANEL, next);
