@@ -22,11 +22,14 @@ enum {
   GRAFT_GEMM_I8_CHUNK = 254 * GRAFT_GEMM_I8_K,    // terms whose sum cannot leave 32 bits: at most 131,071
 };
 
+// A float32 at any address: packed activations carry their scales behind bytes.
+typedef float graft_gemm_i8_scale __attribute__((aligned(1)));
+
 // How a strip's finished sums become float32 results without passing through memory: y = float(sum) · x · w + bias.
 typedef struct graft_gemm_i8_direct {
   float *out;  // of the strip's first row and column; NULL: sums go to |c|
   size_t out_stride;
-  const float *x;  // of rows, |x_step| elements apart
+  const graft_gemm_i8_scale *x;  // of rows, |x_step| elements apart
   int64_t x_step;
   const float *w, *bias;  // of columns; bias NULL: none
 } graft_gemm_i8_direct;
@@ -51,7 +54,7 @@ typedef struct graft_gemm_i8_strip {
 
 // From sums to numbers: y = float(sum) · x · w, in this order, rounded to float32 after each product.
 typedef struct graft_gemm_i8_scales {
-  const float *x;  // of rows, |x_step| elements apart; a step of 0 repeats one
+  const graft_gemm_i8_scale *x;  // of rows, |x_step| elements apart; a step of 0 repeats one
   int64_t x_step;
   const float *w;  // of columns; NULL: 1. Steps are 0 or 1.
   int64_t w_step;

@@ -76,7 +76,8 @@ ALWAYS_INLINE void finish_tile(const graft_gemm_i8_strip *s, const sums sum[UNIT
   const graft_gemm_i8_direct *d = &s->direct;
   vec_u32 row[PAIR][PANEL_VECTORS];
   if (d->out && column + PANEL <= s->columns) {
-    const float *x = d->x, *w = d->w + column, *bias = d->bias ? d->bias + column : NULL;
+    const graft_gemm_i8_scale *x = d->x;
+    const float *w = d->w + column, *bias = d->bias ? d->bias + column : NULL;
     const int64_t x_step = d->x_step;
     const size_t stride = d->out_stride;
     float *out = d->out + column;
