@@ -12,5 +12,5 @@ set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 # Libraries of the sysroot refer to each other by plain names.
-set(CMAKE_EXE_LINKER_FLAGS_INIT "-Wl,-rpath-link,${graft_libraries}")
-set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64;-L;/usr/aarch64-linux-gnu;-E;LD_LIBRARY_PATH=${graft_libraries})
+set(CMAKE_EXE_LINKER_FLAGS_INIT "-Wl,-rpath-link,${graft_libraries}:${graft_sysroot}/lib/aarch64-linux-gnu")
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64;-L;/usr/aarch64-linux-gnu;-E;LD_LIBRARY_PATH=${graft_libraries}:${graft_sysroot}/lib/aarch64-linux-gnu)

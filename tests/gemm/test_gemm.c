@@ -28,6 +28,8 @@ static bool can_run(const graft_gemm_core *core) {
         __builtin_cpu_supports("avx512vl"))) {
     return false;
   }
+#else
+  (void)core;
 #endif
   return true;
 }
