@@ -15,7 +15,7 @@ static void build(fusion_pair *pair, const graft_fusion_def *rule, bool has_inte
   const graft_testing_example *e = pair->example;
   graft_tensor *inputs[GRAFT_CASE_MAX_INPUTS], *result[GRAFT_MAX_OUTPUTS] = {0};
   for (uint32_t i = 0; i < e->n_inputs; ++i) {
-    char name[8];
+    char name[16];
     snprintf(name, sizeof name, "x%u", (unsigned)i);
     graft_constant constant = {.struct_size = sizeof constant, .data = e->values[i]};
     if (e->present >> i & 1) constant.bytes = graft_tensor_desc_bytes(&e->inputs[i]);
