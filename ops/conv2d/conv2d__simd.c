@@ -19,11 +19,11 @@ static void run(const void *args, int64_t item, const graft_cpu_worker *worker) 
   graft_conv_run(&a->conv, item, a->scratch + (size_t)worker->index * a->scratch_bytes);
 }
 
-static graft_conv describe(const graft_node_info *node) {
+static graft_conv describe(const graft_node_info *node, const graft_conv_core *core) {
   const graft_tensor_desc *x = node->inputs[X], *weight = node->inputs[WEIGHT], *y = node->outputs[0];
   const graft_conv2d_attrs *attrs = node->attrs;  // what those with an epilogue begin with
   graft_conv conv = {
-      .core = &GRAFT_TARGETED(graft_conv_core),
+      .core = core,
       .images = x->shape[IMAGES],
       .groups = attrs->groups,
       .channels = weight->shape[CHANNELS],
@@ -62,12 +62,17 @@ static bool supports(const graft_node_info *node, graft_reason *why) {
   return true;
 }
 
-static graft_status prepare(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
-  (void)error;
-  const graft_conv conv = describe(node);
+static graft_status prepare_for(const graft_node_info *node, const graft_conv_core *core,
+                                graft_prepared *out_prepared) {
+  const graft_conv conv = describe(node, core);
   const size_t n_workers = (size_t)graft_cpu_describe(node->device)->n_threads;
   out_prepared->workspace_bytes = n_workers * graft_conv_scratch_bytes(&conv);
   return GRAFT_OK;
+}
+
+static graft_status prepare(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
+  (void)error;
+  return prepare_for(node, &GRAFT_TARGETED(graft_conv_core), out_prepared);
 }
 
 static graft_status encode_windows(graft_encoder *encoder, const graft_encode_args *args, arguments *a) {
@@ -83,7 +88,7 @@ static graft_status encode_windows(graft_encoder *encoder, const graft_encode_ar
 }
 
 static graft_status encode(graft_encoder *encoder, const graft_encode_args *args) {
-  arguments a = {.conv = describe(args->node)};
+  arguments a = {.conv = describe(args->node, &GRAFT_TARGETED(graft_conv_core))};
   return encode_windows(encoder, args, &a);
 }
 
@@ -116,14 +121,53 @@ static bool supports_epilogue(const graft_node_info *node, graft_reason *why) {
   return true;
 }
 
-static graft_status encode_epilogue(graft_encoder *encoder, const graft_encode_args *args) {
+static graft_status encode_epilogue_for(graft_encoder *encoder, const graft_encode_args *args,
+                                        const graft_conv_core *core) {
   const graft_conv2d_epilogue_attrs *attrs = args->node->attrs;
-  arguments a = {.conv = describe(args->node)};
+  arguments a = {.conv = describe(args->node, core)};
   a.conv.out.activation = graft_gemm_activation_of(attrs->activation);
   find_addend(args->node, GATE, args->inputs[GATE], &a.conv.out.gate);
   find_addend(args->node, RESIDUAL, args->inputs[RESIDUAL], &a.conv.out.residual);
   return encode_windows(encoder, args, &a);
 }
+
+static graft_status encode_epilogue(graft_encoder *encoder, const graft_encode_args *args) {
+  return encode_epilogue_for(encoder, args, &GRAFT_TARGETED(graft_conv_core));
+}
+
+#if defined(__AVX512F__)
+// Products of bf16 as such, for images that are bf16 already.
+static bool are_bf16(const graft_node_info *node, graft_reason *why) {
+  if (node->inputs[X]->dtype == GRAFT_BF16 && node->inputs[WEIGHT]->dtype == GRAFT_BF16) return true;
+  return graft_refuse(why, "x and the weight are not both bf16");
+}
+
+static bool supports_bf16(const graft_node_info *node, graft_reason *why) {
+  return are_bf16(node, why) && supports(node, why);
+}
+
+static bool supports_bf16_epilogue(const graft_node_info *node, graft_reason *why) {
+  return are_bf16(node, why) && supports_epilogue(node, why);
+}
+
+static graft_status prepare_bf16(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
+  (void)error;
+  return prepare_for(node, &graft_conv_core__avx512_bf16, out_prepared);
+}
+
+static graft_status encode_bf16(graft_encoder *encoder, const graft_encode_args *args) {
+  arguments a = {.conv = describe(args->node, &graft_conv_core__avx512_bf16)};
+  return encode_windows(encoder, args, &a);
+}
+
+static graft_status encode_bf16_epilogue(graft_encoder *encoder, const graft_encode_args *args) {
+  return encode_epilogue_for(encoder, args, &graft_conv_core__avx512_bf16);
+}
+
+#define BF16_KERNEL(kernel, op_name)                                                                                   \
+  .struct_size = sizeof(graft_kernel_def), .priority = GRAFT_TARGET_PRIORITY + 5, .name = GRAFT_TARGETED_NAME(kernel), \
+  .op = op_name, .backend = "cpu", .requires = GRAFT_CPU_AVX512 | GRAFT_CPU_AVX512_BF16, .prepare = prepare_bf16
+#endif
 
 #define KERNEL(kernel, op_name)                                                                                    \
   .struct_size = sizeof(graft_kernel_def), .priority = GRAFT_TARGET_PRIORITY, .name = GRAFT_TARGETED_NAME(kernel), \
@@ -133,6 +177,11 @@ static const graft_kernel_def kernels[] = {
     {KERNEL(conv2d_float_windows, "graft.conv2d.v1"), .supports = supports, .encode = encode},
     {KERNEL(conv2d_epilogue_float_windows, "graft.conv2d_epilogue.v1"), .supports = supports_epilogue,
      .in_place_inputs = 1u << GATE | 1u << RESIDUAL, .encode = encode_epilogue},
+#if defined(__AVX512F__)
+    {BF16_KERNEL(conv2d_bf16_products, "graft.conv2d.v1"), .supports = supports_bf16, .encode = encode_bf16},
+    {BF16_KERNEL(conv2d_epilogue_bf16_products, "graft.conv2d_epilogue.v1"), .supports = supports_bf16_epilogue,
+     .in_place_inputs = 1u << GATE | 1u << RESIDUAL, .encode = encode_bf16_epilogue},
+#endif
 };
 
 extern const graft_extension GRAFT_TARGETED(graft_extension_conv2d);

@@ -3,6 +3,7 @@
 #include "graft/extension.h"
 #include "ops/common/cpu/gemm_operand.h"
 #include "ops/common/cpu/quantize.h"
+#include "ops/common/cpu/simd.h"
 #include "ops/common/cpu/target.h"
 #include "ops/quantize_convrot_i8/quantize_convrot_i8.h"
 
@@ -13,7 +14,7 @@ typedef struct arguments {
   graft_gemm_matrix x;
   int64_t m, n_rows, k;  // rows of x, and of the target, the rest zeros
   int64_t rows_per_item, group;
-  bool has_bf16_grid;
+  bool has_bf16_grid, streams;
   int8_t *q;
   float *scales;
   char *scratch;  // one part for each worker
@@ -35,6 +36,7 @@ static void quantize(const arguments *a, int64_t row, float *scratch) {
                                   .n = a->k,
                                   .group = a->group,
                                   .has_bf16_grid = a->has_bf16_grid,
+                                  .streams = a->streams,
                                   .q = q,
                                   .scale = a->scales + row,
                                   .scratch = scratch};
@@ -47,6 +49,7 @@ static void run(const void *args, int64_t item, const graft_cpu_worker *worker) 
   const int64_t first = item * a->rows_per_item, left = a->n_rows - first;
   const int64_t n = left < a->rows_per_item ? left : a->rows_per_item;
   for (int64_t i = 0; i < n; ++i) quantize(a, first + i, (float *)(void *)scratch);
+  if (a->streams) vec_stream_end();
 }
 
 static bool supports(const graft_node_info *node, graft_reason *why) {
@@ -82,6 +85,7 @@ static graft_status encode(graft_encoder *encoder, const graft_encode_args *args
                  .scratch = args->workspace};
   graft_gemm_flatten(x, &a.m, &a.x);
   a.x.data = args->inputs[0];
+  a.streams = graft_quantize_should_stream(a.q, a.x.type, a.m, a.k);
   const bool is_packed = node->n_outputs == 1;
   a.n_rows = is_packed ? node->outputs[0]->shape[0] : a.m;
   a.scales = is_packed ? (float *)(void *)(a.q + a.n_rows * a.k) : args->outputs[1];

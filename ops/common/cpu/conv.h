@@ -38,6 +38,9 @@ extern const graft_conv_core graft_conv_core__baseline;
 extern const graft_conv_core graft_conv_core__avx2;
 extern const graft_conv_core graft_conv_core__avx512;
 
+// Multiplies bf16 by bf16, as graft_gemm_core__avx512_bf16 does: x and the weight must be bf16.
+extern const graft_conv_core graft_conv_core__avx512_bf16;
+
 // As their namesakes in gemm.h. Thread-safe.
 int64_t graft_conv_items(const graft_conv *conv);
 size_t graft_conv_scratch_bytes(const graft_conv *conv);

@@ -1,5 +1,5 @@
 #include "ops/common/cpu/conv.h"
-#include "ops/common/cpu/simd.h"
+#include "ops/common/cpu/pairs.h"
 
 #if defined(__AVX512F__)
 #define EVEN_LANES 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
@@ -14,9 +14,41 @@ typedef struct run {
   int64_t row, column;  // of the image, under the kernel's first element
   int64_t n;
   int64_t lane;  // of |out|, where the first pixel goes
-  float *out;
-  int64_t panel, panel_floats;  // columns of a panel, and floats from panel to panel
+  void *out;
+  int64_t panel, panel_elements;  // columns of a panel, and elements from panel to panel
 } run;
+
+// An element of the kernel in one channel: a row of the window matrix. They are ordered as weights are: channel, then
+// kernel row, then kernel column.
+typedef struct tap {
+  int64_t channel, down, across;
+} tap;
+
+static inline tap tap_of(const graft_conv *c, int64_t row) {
+  const int64_t area = c->kernel[0] * c->kernel[1];
+  return (tap){row / area, row % area / c->kernel[1], row % c->kernel[1]};
+}
+
+static inline void move_on(const graft_conv *c, tap *t) {
+  if (++t->across < c->kernel[1]) return;
+  t->across = 0;
+  if (++t->down < c->kernel[0]) return;
+  t->down = 0;
+  ++t->channel;
+}
+
+// The image row under |t|, and which of its pixels is the first of |r|. No data: a row of padding.
+typedef struct source {
+  const char *data;
+  int64_t column;
+} source;
+
+static inline source source_of(const graft_conv *c, const run *r, const tap *t) {
+  const int64_t y = r->row + t->down * c->dilation[0], column = r->column + t->across * c->dilation[1];
+  if (y < 0 || y >= c->size[0]) return (source){NULL, column};
+  const int64_t offset = t->channel * c->channel_stride + y * c->row_stride;
+  return (source){(const char *)c->x + offset * graft_gemm_element_bytes(c->x_type), column};
+}
 
 // |n| ≤ LANES elements of an image row from |first| on; zeros where they lie outside.
 static inline vec load_neighbours(const graft_conv *c, const char *row, int64_t first, int64_t n) {
@@ -25,6 +57,11 @@ static inline vec load_neighbours(const graft_conv *c, const char *row, int64_t 
   const int64_t missing = first < 0 ? -first : 0, end = first + n < width ? first + n : width;
   const int64_t begin = first + missing, inside = end - begin;
   if (inside <= 0 || missing >= n) return (vec){0};
+#if defined(__AVX512F__)
+  // Lanes that are left out touch no memory.
+  const __mmask16 lanes = (__mmask16)(((1u << inside) - 1) << missing);
+  if (c->x_type == GRAFT_DTYPE_F32) return (vec)_mm512_maskz_loadu_ps(lanes, row + first * element);
+#endif
   float pixels[2 * LANES] = {0};
   vec_store(pixels + missing, vec_load_typed_n(row + begin * element, c->x_type, inside));
   return vec_load(pixels);
@@ -47,46 +84,57 @@ static inline vec load_pixels(const graft_conv *c, const char *row, int64_t firs
   return vec_load(pixels);
 }
 
-// One row of the window matrix: the pixels of |r| under one element of the kernel. |row| NULL is a row of padding.
-static void load_row(const graft_conv *c, const run *r, const char *row, int64_t column, float *out) {
+// One row of the window matrix, whose first lane in the panels is at |out|.
+static void load_some(const graft_conv *c, const run *r, source s, float *out) {
   int64_t lane = r->lane;
   for (int64_t i = 0; i < r->n;) {
     const int64_t room = LANES - lane % LANES, left = r->n - i, n = room < left ? room : left;
-    const vec v = row ? load_pixels(c, row, column + i * c->stride[1], n) : (vec){0};
+    const vec v = s.data ? load_pixels(c, s.data, s.column + i * c->stride[1], n) : (vec){0};
     if (n < LANES) vec_store_n(out + lane, v, n);
     else vec_store(out + lane, v);
     i += n;
     lane += n;
-    if (lane == r->panel) {
-      lane = 0;
-      out += r->panel_floats;
+    if (lane < r->panel) continue;
+    lane = 0;
+    out += r->panel_elements;
+  }
+}
+
+// Pixels that fill whole panels, and are neighbours in the image: what most are.
+static void load_panels(const graft_conv *c, const run *r, source s, float *out) {
+  const int64_t panel = r->panel, last = c->size[1] - LANES;
+  const float *row = (const float *)(const void *)s.data;
+  for (int64_t i = 0; i < r->n; i += panel, out += r->panel_elements) {
+    for (int64_t j = 0; j < panel; j += LANES) {
+      const int64_t first = s.column + i + j;
+      const bool is_inside = first >= 0 && first <= last;
+      vec_store(out + j, is_inside ? vec_load(row + first) : load_neighbours(c, s.data, first, LANES));
     }
   }
 }
 
-// Rows |block->row| … of the window matrix for one run. They are ordered as weights are: channel, then kernel row, then
-// kernel column.
+// One row of the window matrix.
+static void load_row(const graft_conv *c, const run *r, source s, float *out) {
+  const bool is_simple = s.data && c->stride[1] == 1 && c->x_type == GRAFT_DTYPE_F32;
+  if (is_simple && r->lane == 0 && r->n % r->panel == 0) load_panels(c, r, s, out);
+  else load_some(c, r, s, out);
+}
+
 static void load_run(const graft_conv *c, const graft_gemm_block *block, const run *r) {
-  const int64_t area = c->kernel[0] * c->kernel[1], element = graft_gemm_element_bytes(c->x_type);
-  int64_t channel = block->row / area, down = block->row % area / c->kernel[1], across = block->row % c->kernel[1];
-  for (int64_t k = 0; k < block->rows; ++k) {
-    const int64_t y = r->row + down * c->dilation[0], x = r->column + across * c->dilation[1];
-    const bool is_inside = y >= 0 && y < c->size[0];
-    const int64_t offset = channel * c->channel_stride + y * c->row_stride;
-    load_row(c, r, is_inside ? (const char *)c->x + offset * element : NULL, x, r->out + k * r->panel);
-    if (++across < c->kernel[1]) continue;
-    across = 0;
-    if (++down < c->kernel[0]) continue;
-    down = 0;
-    ++channel;
+  tap t = tap_of(c, block->row);
+  for (int64_t k = 0; k < block->rows; ++k, move_on(c, &t)) {
+    load_row(c, r, source_of(c, r, &t), (float *)r->out + k * r->panel);
   }
 }
 
-static void load_windows(const graft_gemm_core *core, const void *conv, const graft_gemm_block *block, float *out) {
-  const graft_conv *c = conv;
-  const int64_t panel = core->panel, panel_floats = panel * block->rows, width = c->out_size[1];
+// Walks the block of the window matrix by runs of pixels.
+static inline void walk_runs(const graft_gemm_core *core, const graft_conv *c, const graft_gemm_block *block, void *out,
+                             void (*load)(const graft_conv *c, const graft_gemm_block *block, const run *r)) {
+  const int64_t panel = core->panel, rows = (block->rows + core->group - 1) / core->group * core->group;
+  const int64_t element = core->group == 1 ? 4 : 2, panel_elements = panel * rows, width = c->out_size[1];
   const int64_t ragged = block->columns % panel;
-  if (ragged) memset(out + (block->columns - ragged) * block->rows, 0, (size_t)panel_floats * sizeof *out);
+  char *panels = out;
+  if (ragged) memset(panels + (block->columns - ragged) * rows * element, 0, (size_t)(panel_elements * element));
   for (int64_t done = 0; done < block->columns;) {
     const int64_t pixel = block->column + done, y = pixel / width, x = pixel % width;
     const int64_t row_left = width - x, block_left = block->columns - done;
@@ -94,15 +142,91 @@ static void load_windows(const graft_gemm_core *core, const void *conv, const gr
                    .column = x * c->stride[1] - c->padding[1],
                    .n = row_left < block_left ? row_left : block_left,
                    .lane = done % panel,
-                   .out = out + done / panel * panel_floats,
+                   .out = panels + done / panel * panel_elements * element,
                    .panel = panel,
-                   .panel_floats = panel_floats};
-    load_run(c, block, &r);
+                   .panel_elements = panel_elements};
+    load(c, block, &r);
     done += r.n;
   }
+}
+
+static void load_windows(const graft_gemm_core *core, const void *conv, const graft_gemm_block *block, float *out) {
+  walk_runs(core, conv, block, out, load_run);
 }
 
 const graft_conv_core GRAFT_TARGETED(graft_conv_core) = {
     .gemm = &GRAFT_TARGETED(graft_gemm_core),
     .load_windows = load_windows,
 };
+
+#if defined(__AVX512F__)
+// For the core that multiplies bf16 by bf16: panels hold pairs of rows of the window matrix, element by element.
+
+// |n| ≤ PAIR_LANES pixels, the first under output pixel |i| of the run; zeros where they lie outside.
+static inline vec_halves load_halves(const graft_conv *c, source s, int64_t i, int64_t n) {
+  const int64_t stride = c->stride[1], first = s.column + i * stride, width = c->size[1];
+  if (!s.data) return (vec_halves){0};
+  const uint16_t *row = (const uint16_t *)(const void *)s.data;
+  if (stride == 1 && n == PAIR_LANES && first >= 0 && first + n <= width) {
+    vec_halves pixels;
+    memcpy(&pixels, row + first, sizeof pixels);
+    return pixels;
+  }
+  if (stride == 1) {
+    const int64_t outside = first < 0 ? -first : 0, inside = width - first < n ? width - first : n;
+    if (inside <= outside) return (vec_halves){0};
+    return vec_load_halves(row + first, outside, inside);
+  }
+  vec_halves pixels = {0};
+  for (int64_t j = 0; j < n; ++j) {
+    const int64_t column = first + j * stride;
+    if (column >= 0 && column < width) pixels[j] = row[column];
+  }
+  return pixels;
+}
+
+// Columns |lane| … |lane| + |n| - 1 of a pair of rows of a panel.
+static inline void store_pairs(uint16_t *out, vec_halves even, vec_halves odd, int64_t lane, int64_t n) {
+  const vec_u32 low = vec_low_pairs(even, odd), high = vec_high_pairs(even, odd);
+  if (n == PAIR_LANES) {
+    memcpy(out, &low, sizeof low);
+    memcpy(out + PAIR_LANES, &high, sizeof high);
+    return;
+  }
+  const uint32_t lanes = (uint32_t)((UINT64_C(1) << n) - 1);
+  _mm512_mask_storeu_epi32(out + 2 * lane, (__mmask16)lanes, (__m512i)low);
+  _mm512_mask_storeu_epi32(out + 2 * lane + PAIR_LANES, (__mmask16)(lanes >> LANES), (__m512i)high);
+}
+
+static void load_pair(const graft_conv *c, const run *r, const source s[2], uint16_t *out) {
+  int64_t lane = r->lane;
+  for (int64_t i = 0; i < r->n;) {
+    const int64_t room = PAIR_LANES - lane, left = r->n - i, n = room < left ? room : left;
+    store_pairs(out, load_halves(c, s[0], i, n), load_halves(c, s[1], i, n), lane, n);
+    i += n;
+    lane = 0;
+    out += r->panel_elements;
+  }
+}
+
+static void load_run_of_pairs(const graft_conv *c, const graft_gemm_block *block, const run *r) {
+  tap t = tap_of(c, block->row);
+  for (int64_t k = 0; k < block->rows; k += 2) {
+    source pair[2] = {source_of(c, r, &t)};
+    move_on(c, &t);
+    if (k + 1 < block->rows) pair[1] = source_of(c, r, &t);
+    move_on(c, &t);
+    load_pair(c, r, pair, (uint16_t *)r->out + k * r->panel);
+  }
+}
+
+static void load_windows_of_pairs(const graft_gemm_core *core, const void *conv, const graft_gemm_block *block,
+                                  float *out) {
+  walk_runs(core, conv, block, out, load_run_of_pairs);
+}
+
+const graft_conv_core graft_conv_core__avx512_bf16 = {
+    .gemm = &graft_gemm_core__avx512_bf16,
+    .load_windows = load_windows_of_pairs,
+};
+#endif

@@ -2,7 +2,7 @@
 
 // Enough items to keep many threads busy to the end, as long as that costs little: the fewer rows an item has, the more
 // laying out its block of B weighs; the fewer columns, the more copying A does.
-enum { ITEMS_WANTED = 32, ROWS_WANTED = 84, ROWS_MOST = 256, PANELS_WANTED = 2 };
+enum { ITEMS_WANTED = 32, ROWS_WANTED = 84, ROWS_MOST = 256, PANELS_WANTED = 2, ROW_PANELS_WANTED = 4 };
 
 // How an output is cut: into |m_parts| × |n_parts| rectangles of whole strips and whole panels.
 typedef struct split {
@@ -32,7 +32,9 @@ static split split_of(const graft_gemm *g) {
   const int64_t affordable = at_least(1, g->m / ROWS_WANTED);
   s.m_parts = at_most(ceil_div(ITEMS_WANTED, s.n_parts), affordable);
   s.m_parts = at_least(s.m_parts, ceil_div(g->m, ROWS_MOST));
-  const int64_t n_parts = at_most(ceil_div(ITEMS_WANTED, s.m_parts), ceil_div(s.panels, PANELS_WANTED));
+  // A single row takes several panels at once.
+  const int64_t panels_wanted = g->m == 1 ? ROW_PANELS_WANTED : PANELS_WANTED;
+  const int64_t n_parts = at_most(ceil_div(ITEMS_WANTED, s.m_parts), ceil_div(s.panels, panels_wanted));
   s.n_parts = at_least(s.n_parts, n_parts);
   return s;
 }

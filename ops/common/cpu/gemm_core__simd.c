@@ -20,7 +20,7 @@ enum { ROWS = 6, VECTORS = 4, BLOCK_COLUMNS = 128 };
 #else
 enum { ROWS = 4, VECTORS = 2, BLOCK_COLUMNS = 128 };
 #endif
-enum { PANEL = VECTORS * LANES, DIRECT_ROWS = 4, STREAM_AHEAD = 8192 };
+enum { PANEL = VECTORS * LANES, DIRECT_ROWS = 4, SIDE_BY_SIDE = 4, STREAM_AHEAD = 2048 };
 
 // One tile of |rows| × |vectors| vectors; both and the type are constants once inlined.
 ALWAYS_INLINE void multiply_tile(const graft_gemm_strip *s, const int rows, const int vectors,
@@ -64,9 +64,44 @@ ALWAYS_INLINE void multiply_tile(const graft_gemm_strip *s, const int rows, cons
   }
 }
 
+// A single row times SIDE_BY_SIDE panels: as many streams from memory at once.
+ALWAYS_INLINE void multiply_row(const graft_gemm_strip *s, const graft_dtype_code type, int64_t column) {
+  const size_t element = type == GRAFT_DTYPE_F32 ? 4 : 2, panel_bytes = s->panel_stride * element;
+  const char *b = (const char *)s->b + (size_t)(column / PANEL) * panel_bytes;
+  vec sum[SIDE_BY_SIDE][VECTORS];
+  VEC_UNROLL
+  for (int i = 0; i < SIDE_BY_SIDE; ++i) {
+    VEC_UNROLL
+    for (int j = 0; j < VECTORS; ++j) sum[i][j] = (vec){0};
+  }
+  for (int32_t p = 0; p < s->k; ++p, b += PANEL * element) {
+    const vec a = vec_all(s->a[p]);
+    VEC_UNROLL
+    for (int i = 0; i < SIDE_BY_SIDE; ++i) {
+      const char *bi = b + (size_t)i * panel_bytes;
+      VEC_UNROLL
+      for (int j = 0; j < VECTORS; ++j) {
+        sum[i][j] = vec_madd(a, vec_load_typed(bi + (size_t)(j * LANES) * element, type), sum[i][j]);
+      }
+      for (size_t byte = 0; byte < PANEL * element; byte += 64) __builtin_prefetch(bi + STREAM_AHEAD + byte);
+    }
+  }
+  float *c = s->c + column;
+  VEC_UNROLL
+  for (int i = 0; i < SIDE_BY_SIDE; ++i) {
+    VEC_UNROLL
+    for (int j = 0; j < VECTORS; ++j) {
+      float *cj = c + i * PANEL + j * LANES;
+      vec_store(cj, s->accumulate ? vec_load(cj) + sum[i][j] : sum[i][j]);
+    }
+  }
+}
+
 ALWAYS_INLINE void multiply_strip(const graft_gemm_strip *s, const int rows, const graft_dtype_code type) {
   const int64_t panels = (s->columns + PANEL - 1) / PANEL;
-  for (int64_t i = 0; i < panels; ++i) {
+  int64_t i = 0;
+  for (; rows == 1 && i + SIDE_BY_SIDE <= panels; i += SIDE_BY_SIDE) multiply_row(s, type, i * PANEL);
+  for (; i < panels; ++i) {
     for (int j = 0; j < GRAFT_GEMM_N_AHEAD; ++j) graft_gemm_fetch_ahead(&s->ahead[j], i, panels);
     if (s->columns - i * PANEL > PANEL / 2) multiply_tile(s, rows, VECTORS, type, i * PANEL);
     else multiply_tile(s, rows, VECTORS / 2, type, i * PANEL);

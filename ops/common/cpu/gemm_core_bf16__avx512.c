@@ -1,11 +1,13 @@
 // A core of gemm.h that multiplies bf16 by bf16 in pairs of terms, which are added to float32 sums (AVX512-BF16). Rows
 // of A and panels of B stay bf16; panels are [k / 2][panel][2]. The instruction takes subnormal numbers for 0.
 #include "ops/common/cpu/gemm.h"
+#include "ops/common/cpu/pairs.h"
 #include "ops/common/cpu/unroll.h"
 
 #define CORE_TARGET __attribute__((target("avx512bf16")))
 
 enum { ROWS = 14, VECTORS = 2, PANEL = VECTORS * LANES, TERMS = 2 * GRAFT_GEMM_K, A_STRIDE = 2 * GRAFT_GEMM_A_STRIDE };
+enum { SIDE_BY_SIDE = 4, STREAM_AHEAD = 2048 };
 
 CORE_TARGET ALWAYS_INLINE vec add_products(vec sum, vec_i32 a, vec_i32 b) {
   return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
@@ -61,10 +63,42 @@ CORE_TARGET ALWAYS_INLINE void multiply_tile(const graft_gemm_strip *s, const in
   }
 }
 
+// A single row times SIDE_BY_SIDE panels: as many streams from memory at once.
+CORE_TARGET ALWAYS_INLINE void multiply_row(const graft_gemm_strip *s, int64_t column) {
+  const uint16_t *b = (const uint16_t *)s->b + (size_t)(column / PANEL) * s->panel_stride;
+  const uint16_t *a = (const uint16_t *)(const void *)s->a;
+  float *c = s->c + column;
+  vec sum[SIDE_BY_SIDE][VECTORS];
+  VEC_UNROLL
+  for (int i = 0; i < SIDE_BY_SIDE; ++i) {
+    VEC_UNROLL
+    for (int j = 0; j < VECTORS; ++j) sum[i][j] = s->accumulate ? vec_load(c + i * PANEL + j * LANES) : (vec){0};
+  }
+  for (int32_t p = 0; p < s->k; p += 2, a += 2, b += 2 * PANEL) {
+    const vec_i32 pair = repeat_pair(a);
+    VEC_UNROLL
+    for (int i = 0; i < SIDE_BY_SIDE; ++i) {
+      const uint16_t *bi = b + (size_t)i * s->panel_stride;
+      VEC_UNROLL
+      for (int j = 0; j < VECTORS; ++j) {
+        sum[i][j] = add_products(sum[i][j], pair, load_pairs(bi + 2 * j * LANES));
+        __builtin_prefetch((const char *)(bi + 2 * j * LANES) + STREAM_AHEAD);
+      }
+    }
+  }
+  VEC_UNROLL
+  for (int i = 0; i < SIDE_BY_SIDE; ++i) {
+    VEC_UNROLL
+    for (int j = 0; j < VECTORS; ++j) vec_store(c + i * PANEL + j * LANES, sum[i][j]);
+  }
+}
+
 CORE_TARGET ALWAYS_INLINE void multiply_strip(const graft_gemm_strip *s, const int rows) {
   const int64_t panels = (s->columns + PANEL - 1) / PANEL;
   const uint16_t *b = s->b;
-  for (int64_t i = 0; i < panels; ++i) {
+  int64_t i = 0;
+  for (; rows == 1 && i + SIDE_BY_SIDE <= panels; i += SIDE_BY_SIDE) multiply_row(s, i * PANEL);
+  for (; i < panels; ++i) {
     for (int j = 0; j < GRAFT_GEMM_N_AHEAD; ++j) graft_gemm_fetch_ahead(&s->ahead[j], i, panels);
     // After the last panel, the first one's next block.
     const uint16_t *next = i + 1 < panels ? b + (size_t)(i + 1) * s->panel_stride : b + (s->k + s->k % 2) * PANEL;
@@ -133,8 +167,27 @@ static void fill_pairs(const graft_gemm_matrix *b, const graft_gemm_block *block
   }
 }
 
+// Rows of B that are dense: pairs of them are interleaved.
+static void interleave_rows(const graft_gemm_matrix *b, const graft_gemm_block *block, uint16_t *out) {
+  for (int64_t j = 0; j < block->columns; j += PANEL) {
+    const int64_t n = block->columns - j < PANEL ? block->columns - j : PANEL;
+    const uint16_t *from = graft_gemm_matrix_at(*b, block->row, block->column + j).data;
+    for (int64_t p = 0; p < block->rows; p += 2, from += 2 * b->row_stride, out += 2 * PANEL) {
+      const vec_halves even = vec_load_halves(from, 0, n);
+      const vec_halves odd = p + 1 < block->rows ? vec_load_halves(from + b->row_stride, 0, n) : (vec_halves){0};
+      const vec_u32 low = vec_low_pairs(even, odd), high = vec_high_pairs(even, odd);
+      memcpy(out, &low, sizeof low);
+      memcpy(out + PANEL, &high, sizeof high);
+    }
+  }
+}
+
 // Pairs along a dense k are elements of 32 bits of a matrix of half as many rows, which another core transposes well.
 static void pack_panels(const graft_gemm_matrix *b, const graft_gemm_block *block, void *out) {
+  if (b->column_stride == 1) {
+    interleave_rows(b, block, out);
+    return;
+  }
   if (b->row_stride != 1 || b->column_stride % 2 || block->rows % 2 || block->row % 2) {
     fill_pairs(b, block, out);
     return;

@@ -4,6 +4,7 @@
 
 // As in gemm.c; laying out B costs nothing here, so that parts may have few rows.
 enum { ITEMS_WANTED = 48, ROWS_WANTED = 28, ROWS_MOST = 512, PANELS_WANTED = 2, MAX_BLOCK_COLUMNS = 256 };
+enum { ROW_PANELS_WANTED = 4 };  // a single row takes several panels at once
 
 typedef struct split {
   int64_t strips, panels, m_parts, n_parts;
@@ -29,7 +30,8 @@ static split split_of(const graft_gemm_i8 *g) {
   if (s.n_parts == 0 || s.strips == 0) return s;
   s.m_parts = at_most(ceil_div(ITEMS_WANTED, s.n_parts), at_least(1, g->m / ROWS_WANTED));
   s.m_parts = at_least(s.m_parts, ceil_div(g->m, ROWS_MOST));
-  const int64_t n_parts = at_most(ceil_div(ITEMS_WANTED, s.m_parts), ceil_div(s.panels, PANELS_WANTED));
+  const int64_t panels_wanted = g->m == 1 ? ROW_PANELS_WANTED : PANELS_WANTED;
+  const int64_t n_parts = at_most(ceil_div(ITEMS_WANTED, s.m_parts), ceil_div(s.panels, panels_wanted));
   s.n_parts = at_least(s.n_parts, n_parts);
   return s;
 }

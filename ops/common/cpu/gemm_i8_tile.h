@@ -17,6 +17,7 @@
 #define GRAFT_OPS_COMMON_CPU_GEMM_I8_TILE_H
 
 enum { UNITS = CORE_ROWS / PAIR, PANEL_VECTORS = PANEL / LANES, VECTOR_BYTES = GROUP * PANEL / VECTORS };
+enum { SIDE_BY_SIDE = 4, STREAM_AHEAD = 2048 };
 
 // Keeps the compiler from working out the addresses of all rows at once, for which there are no registers.
 #define HIDE(pointer) __asm__("" : "+r"(pointer))
@@ -53,7 +54,7 @@ ALWAYS_INLINE const int32_t *beginning_of(const graft_gemm_i8_strip *s, int64_t 
   return s->start ? s->start + column : nothing;
 }
 
-ALWAYS_INLINE void begin_tile(const graft_gemm_i8_strip *s, sums sum[UNITS][VECTORS], const int rows, int64_t column) {
+ALWAYS_INLINE void begin_tile(const graft_gemm_i8_strip *s, sums sum[][VECTORS], const int rows, int64_t column) {
   size_t stride;
   const int32_t *before = beginning_of(s, column, &stride);
   VEC_UNROLL
@@ -69,7 +70,7 @@ ALWAYS_INLINE void begin_tile(const graft_gemm_i8_strip *s, sums sum[UNITS][VECT
 }
 
 // Adds what sums begin with, where they did not, and stores them.
-ALWAYS_INLINE void finish_tile(const graft_gemm_i8_strip *s, const sums sum[UNITS][VECTORS], const int rows,
+ALWAYS_INLINE void finish_tile(const graft_gemm_i8_strip *s, const sums sum[][VECTORS], const int rows,
                                int64_t column) {
   size_t before_stride;
   const int32_t *before = beginning_of(s, column, &before_stride);
@@ -131,9 +132,32 @@ CORE_TARGET ALWAYS_INLINE void multiply_tile(const graft_gemm_i8_strip *s, const
   finish_tile(s, sum, rows, column);
 }
 
+// A single row times SIDE_BY_SIDE panels: as many streams from memory at once.
+CORE_TARGET ALWAYS_INLINE void multiply_row(const graft_gemm_i8_strip *s, int64_t column) {
+  const int8_t *b = s->b + (size_t)(column / PANEL) * s->panel_stride;
+  const a_element *a = (const a_element *)s->a;
+  sums sum[SIDE_BY_SIDE][1][VECTORS];
+  VEC_UNROLL
+  for (int i = 0; i < SIDE_BY_SIDE; ++i) begin_tile(s, sum[i], 1, column + i * PANEL);
+  for (int32_t p = 0; p < s->groups; ++p, a += GROUP * PAIR, b += GROUP * PANEL) {
+    const terms group = load_a(a);
+    VEC_UNROLL
+    for (int i = 0; i < SIDE_BY_SIDE; ++i) {
+      const int8_t *bi = b + (size_t)i * s->panel_stride;
+      VEC_UNROLL
+      for (int j = 0; j < VECTORS; ++j) sum[i][0][j] = add_products(sum[i][0][j], group, load_b(bi + j * VECTOR_BYTES));
+      for (int byte = 0; byte < GROUP * PANEL; byte += 64) __builtin_prefetch(bi + STREAM_AHEAD + byte);
+    }
+  }
+  VEC_UNROLL
+  for (int i = 0; i < SIDE_BY_SIDE; ++i) finish_tile(s, sum[i], 1, column + i * PANEL);
+}
+
 CORE_TARGET ALWAYS_INLINE void multiply_strip(const graft_gemm_i8_strip *s, const int rows) {
   const int64_t panels = (s->columns + PANEL - 1) / PANEL;
-  for (int64_t i = 0; i < panels; ++i) {
+  int64_t i = 0;
+  for (; rows == 1 && i + SIDE_BY_SIDE <= panels; i += SIDE_BY_SIDE) multiply_row(s, i * PANEL);
+  for (; i < panels; ++i) {
     for (int j = 0; j < 2; ++j) graft_gemm_fetch_ahead(&s->ahead[j], i, panels);
     const int8_t *b = s->b + (size_t)i * s->panel_stride, *next = i + 1 < panels ? b + s->panel_stride : s->next_b;
     multiply_tile(s, rows, i * PANEL, s->next_b ? next : b);

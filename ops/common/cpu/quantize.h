@@ -10,6 +10,7 @@ typedef struct graft_quantize_row {
   graft_dtype_code type;  // f32, f16 or bf16
   int64_t n, group;       // whole groups, which are powers of four; 1: no rotation
   bool has_bf16_grid;
+  bool streams;  // q goes past the caches where that is faster; its address and |n| are multiples of 64
   int8_t *q;
   float *scale;
   float *scratch;  // room for graft_quantize_scratch_floats(n), aligned to 64 bytes
@@ -23,6 +24,12 @@ typedef struct graft_quantize_core {
 extern const graft_quantize_core graft_quantize_core__baseline;
 extern const graft_quantize_core graft_quantize_core__avx2;
 extern const graft_quantize_core graft_quantize_core__avx512;
+
+// Whether |m| rows of |n| elements of |type| are so many that quantised ones should go past the caches.
+static inline bool graft_quantize_should_stream(const int8_t *q, graft_dtype_code type, int64_t m, int64_t n) {
+  const int64_t larger_than_caches = 24 << 20, element = type == GRAFT_DTYPE_F32 ? 4 : 2;
+  return n > 0 && m >= larger_than_caches / (n * element) + 1 && ((uintptr_t)q | (uintptr_t)n) % 64 == 0;
+}
 
 // Floats of scratch for rows of |n| elements: whole vectors, and a multiple of 64 bytes.
 static inline int64_t graft_quantize_scratch_floats(int64_t n) {

@@ -102,20 +102,51 @@ ALWAYS_INLINE void mix_both(vec v[16]) {
   for (int k = 0; k < 4; ++k) mix(&v[k], &v[k + 4], &v[k + 8], &v[k + 12]);
 }
 
+ALWAYS_INLINE vec_i32 larger(vec_i32 a, vec_i32 b) {
 #if defined(__AVX512F__)
-// The first four stages in registers.
-ALWAYS_INLINE void rotate_256(const graft_quantize_row *row, const graft_dtype_code type) {
-  for (int64_t i = 0; i < row->n; i += 256) {
+  return (vec_i32)_mm512_max_epi32((__m512i)a, (__m512i)b);
+#elif defined(__AVX2__)
+  return (vec_i32)_mm256_max_epi32((__m256i)a, (__m256i)b);
+#else
+  const vec_i32 is_larger = a > b;
+  return (a & is_larger) | (b & ~is_larger);
+#endif
+}
+
+// Absolute values are ordered like their bits, infinity and NaN last.
+ALWAYS_INLINE vec_i32 with_magnitude(vec_i32 most, vec v) {
+  return larger((vec_i32)vec_abs(v), most);
+}
+
+// Rows mostly follow each other: asks for the part of the next one that begins with element |first|. Little by little,
+// because only so many lines can be on their way.
+ALWAYS_INLINE void fetch_next(const graft_quantize_row *row, const graft_dtype_code type, int64_t first, int64_t n) {
+  const int64_t element = type == GRAFT_DTYPE_F32 ? 4 : 2;
+  const char *next = (const char *)row->x + (row->n + first) * element;
+  for (int64_t byte = 0; byte < n * element; byte += 64) __builtin_prefetch(next + byte, 0, 2);
+}
+
+#if defined(__AVX512F__)
+// All stages of groups of 16 · |vectors| floats, 64 or 256, in registers. Returns the largest magnitudes.
+ALWAYS_INLINE vec_i32 rotate_group(const graft_quantize_row *row, const graft_dtype_code type, const int vectors) {
+  vec_i32 most = {0};
+  for (int64_t i = 0; i < row->n; i += vectors * LANES) {
     vec v[16];
+    fetch_next(row, type, i / 2, vectors * LANES / 2);
     VEC_UNROLL
-    for (int k = 0; k < 16; ++k) {
+    for (int k = 0; k < vectors; ++k) {
       v[k] = mix_lanes(load(row, type, i + k * LANES));
       mix_quads(&v[k]);
     }
-    mix_both(v);
+    if (vectors == 16) mix_both(v);
+    else mix(&v[0], &v[1], &v[2], &v[3]);
     VEC_UNROLL
-    for (int k = 0; k < 16; ++k) vec_store(row->scratch + i + k * LANES, v[k]);
+    for (int k = 0; k < vectors; ++k) {
+      vec_store(row->scratch + i + k * LANES, v[k]);
+      most = with_magnitude(most, v[k]);
+    }
   }
+  return most;
 }
 #endif
 
@@ -146,59 +177,54 @@ static void rotate_once(float *x, int64_t n, int64_t stride) {
   }
 }
 
-// Does the first stages on the way into scratch and returns the stride of the next. The type is a constant once
-// inlined.
-ALWAYS_INLINE int64_t begin_rotation(const graft_quantize_row *row, const graft_dtype_code type) {
+static float largest(vec_i32 most) {
 #if defined(__AVX512F__)
-  if (row->group >= 256) {
-    rotate_256(row, type);
-    return 256;
-  }
-#endif
-  rotate_sixteens(row, type);
-  return 16;
-}
-
-// Copies the row into scratch, rotated but for the factor.
-static void rotate(const graft_quantize_row *row) {
-  int64_t stride;
-  if (row->group < 16) {
-    copy_rest(row, 0, row->group == 4);
-    return;
-  }
-  if (row->type == GRAFT_DTYPE_F32) stride = begin_rotation(row, GRAFT_DTYPE_F32);
-  else if (row->type == GRAFT_DTYPE_BF16) stride = begin_rotation(row, GRAFT_DTYPE_BF16);
-  else stride = begin_rotation(row, GRAFT_DTYPE_F16);
-  for (; 16 * stride <= row->group; stride *= 16) rotate_twice(row->scratch, row->n, stride);
-  if (stride < row->group) rotate_once(row->scratch, row->n, stride);
-}
-
-ALWAYS_INLINE vec_i32 larger(vec_i32 a, vec_i32 b) {
-#if defined(__AVX512F__)
-  return (vec_i32)_mm512_max_epi32((__m512i)a, (__m512i)b);
-#elif defined(__AVX2__)
-  return (vec_i32)_mm256_max_epi32((__m256i)a, (__m256i)b);
+  const int32_t bits = _mm512_reduce_max_epi32((__m512i)most);
 #else
-  const vec_i32 is_larger = a > b;
-  return (a & is_larger) | (b & ~is_larger);
-#endif
-}
-
-// Absolute values are ordered like their bits, infinity and NaN last.
-static float largest(const float *x, int64_t n) {
-  vec_i32 even = {0}, odd = {0};
-  int64_t i = 0;
-  for (; i + 2 * LANES <= n; i += 2 * LANES) {
-    even = larger((vec_i32)vec_abs(vec_load(x + i)), even);
-    odd = larger((vec_i32)vec_abs(vec_load(x + i + LANES)), odd);
-  }
-  for (; i < n; i += LANES) even = larger((vec_i32)vec_abs(vec_load(x + i)), even);
-  const vec_i32 most = larger(even, odd);
   int32_t bits = 0;
   for (int k = 0; k < LANES; ++k) bits = most[k] > bits ? most[k] : bits;
+#endif
   float value;
   memcpy(&value, &bits, sizeof value);
   return value;
+}
+
+// The largest magnitudes of |n| floats.
+static vec_i32 find_most(const float *x, int64_t n) {
+  vec_i32 even = {0}, odd = {0};
+  int64_t i = 0;
+  for (; i + 2 * LANES <= n; i += 2 * LANES) {
+    even = with_magnitude(even, vec_load(x + i));
+    odd = with_magnitude(odd, vec_load(x + i + LANES));
+  }
+  for (; i < n; i += LANES) even = with_magnitude(even, vec_load(x + i));
+  return larger(even, odd);
+}
+
+// Copies the row into scratch, rotated but for the factor, and returns its largest magnitudes. The type is a constant
+// once inlined.
+ALWAYS_INLINE vec_i32 rotate_as(const graft_quantize_row *row, const graft_dtype_code type) {
+  if (row->group < 16) {
+    copy_rest(row, 0, row->group == 4);
+    return find_most(row->scratch, row->n);
+  }
+#if defined(__AVX512F__)
+  if (row->group == 64) return rotate_group(row, type, 4);
+  if (row->group == 256) return rotate_group(row, type, 16);
+#endif
+  rotate_sixteens(row, type);
+  int64_t stride = 16;
+  for (; 16 * stride <= row->group; stride *= 16) rotate_twice(row->scratch, row->n, stride);
+  if (stride < row->group) rotate_once(row->scratch, row->n, stride);
+  return find_most(row->scratch, row->n);
+}
+
+static float rotate(const graft_quantize_row *row) {
+  vec_i32 most;
+  if (row->type == GRAFT_DTYPE_F32) most = rotate_as(row, GRAFT_DTYPE_F32);
+  else if (row->type == GRAFT_DTYPE_BF16) most = rotate_as(row, GRAFT_DTYPE_BF16);
+  else most = rotate_as(row, GRAFT_DTYPE_F16);
+  return largest(most);
 }
 
 // The low byte of a number within ±128 plus 1.5 · 2^23 is the nearest integer, ties to even.
@@ -233,32 +259,71 @@ static void divide_f32(const graft_quantize_row *row, int64_t i, int64_t end, fl
   for (; i < end; i += LANES) store_bytes(row->q + i, vec_load(row->scratch + i) * factor / scale, row->n - i);
 }
 
-// Rows mostly follow each other: the next one travels while this one is rounded.
-ALWAYS_INLINE void fetch_next(const graft_quantize_row *row, int64_t first, int64_t end) {
-  const int64_t element = row->type == GRAFT_DTYPE_F32 ? 4 : 2;
-  const char *next = (const char *)row->x + row->n * element;
-  for (int64_t byte = first * element; byte < end * element; byte += 64) __builtin_prefetch(next + byte, 0, 2);
+// Rounds elements |first| … |end| - 1 and returns how far they were from whole numbers.
+ALWAYS_INLINE vec round_block(const graft_quantize_row *row, int64_t first, int64_t end, vec reciprocal) {
+  const vec rounder = vec_all(ROUNDER);
+  vec farthest = {0};
+  for (int64_t i = first; i < end; i += LANES) {
+    const vec y = vec_load(row->scratch + i) * reciprocal, sum = y + rounder;
+    farthest = vec_max(farthest, vec_abs(y - (sum - rounder)));
+    store_rounded(row->q + i, sum, row->n - i);
+  }
+  return farthest;
+}
+
+// Asks for the part of the next row that lies as far within its second half as elements |first| … |end| - 1 within this
+// row; the first half was asked for while this row was rotated.
+ALWAYS_INLINE void fetch_second_half(const graft_quantize_row *row, int64_t first, int64_t end) {
+  if (row->type == GRAFT_DTYPE_F32) fetch_next(row, GRAFT_DTYPE_F32, (row->n + first) / 2, (end - first) / 2);
+  else fetch_next(row, GRAFT_DTYPE_BF16, (row->n + first) / 2, (end - first) / 2);
 }
 
 // Divisions take long, so elements are multiplied with the reciprocal. The product is off by less than 3 units in the
 // last place of 127, which shows only next to a tie: blocks with an element so near to one are divided after all.
+static const float NEAR_TIE = 0.49995f;
+
+#if defined(__AVX512F__)
+// Rounds a line of bytes at a time, which goes to memory past the caches.
+static void stream_f32(const graft_quantize_row *row, float factor, float scale) {
+  const vec reciprocal = vec_all(factor / scale), rounder = vec_all(ROUNDER);
+  for (int64_t i = 0; i < row->n; i += 4 * LANES) {
+    vec y[4], farthest = {0};
+    fetch_second_half(row, i, i + 4 * LANES);
+    VEC_UNROLL
+    for (int k = 0; k < 4; ++k) {
+      y[k] = vec_load(row->scratch + i + k * LANES) * reciprocal;
+      farthest = vec_max(farthest, vec_abs(y[k] - ((y[k] + rounder) - rounder)));
+    }
+    if (_mm512_cmp_ps_mask((__m512)farthest, (__m512)vec_all(NEAR_TIE), _CMP_GT_OQ) != 0) {
+      for (int k = 0; k < 4; ++k) y[k] = vec_load(row->scratch + i + k * LANES) * factor / scale;
+    }
+    __m512i line = _mm512_castsi128_si512(_mm512_cvtepi32_epi8((__m512i)(y[0] + rounder)));
+    line = _mm512_inserti32x4(line, _mm512_cvtepi32_epi8((__m512i)(y[1] + rounder)), 1);
+    line = _mm512_inserti32x4(line, _mm512_cvtepi32_epi8((__m512i)(y[2] + rounder)), 2);
+    line = _mm512_inserti32x4(line, _mm512_cvtepi32_epi8((__m512i)(y[3] + rounder)), 3);
+    _mm512_stream_si512((__m512i *)(void *)(row->q + i), line);
+  }
+}
+#endif
+
 static void round_f32(const graft_quantize_row *row, float factor, float scale) {
-  const float near_tie = 0.49995f, most_scale = 0x1p100f;
+  const float most_scale = 0x1p100f;
   if (scale > most_scale) {  // the reciprocal would lose digits
     divide_f32(row, 0, row->n, factor, scale);
     return;
   }
-  const vec reciprocal = vec_all(factor / scale), rounder = vec_all(ROUNDER);
+#if defined(__AVX512F__)
+  if (row->streams) {
+    stream_f32(row, factor, scale);
+    return;
+  }
+#endif
+  const vec reciprocal = vec_all(factor / scale);
   for (int64_t first = 0; first < row->n; first += ROUND_BLOCK) {
     const int64_t end = row->n - first < ROUND_BLOCK ? row->n : first + ROUND_BLOCK;
-    vec farthest = {0};
-    fetch_next(row, first, end);
-    for (int64_t i = first; i < end; i += LANES) {
-      const vec y = vec_load(row->scratch + i) * reciprocal, sum = y + rounder;
-      farthest = vec_max(farthest, vec_abs(y - (sum - rounder)));
-      store_rounded(row->q + i, sum, row->n - i);
-    }
-    if (vec_reduce_max(farthest) > near_tie) divide_f32(row, first, end, factor, scale);
+    fetch_second_half(row, first, end);
+    const vec farthest = round_block(row, first, end, reciprocal);
+    if (vec_reduce_max(farthest) > NEAR_TIE) divide_f32(row, first, end, factor, scale);
   }
 }
 
@@ -274,15 +339,17 @@ static void round_bf16(const graft_quantize_row *row, float scale) {
   }
 }
 
+static float round_to_grid(const graft_quantize_row *row, float factor) {
+  for (int64_t i = 0; i < row->n; i += LANES) {
+    vec_store(row->scratch + i, to_bf16(vec_load(row->scratch + i) * factor));
+  }
+  return largest(find_most(row->scratch, row->n));
+}
+
 static void quantize_row(const graft_quantize_row *row) {
   const float factor = graft_hadamard_factor(row->group);
-  rotate(row);
-  if (row->has_bf16_grid) {
-    for (int64_t i = 0; i < row->n; i += LANES) {
-      vec_store(row->scratch + i, to_bf16(vec_load(row->scratch + i) * factor));
-    }
-  }
-  const float most = largest(row->scratch, row->n) * (row->has_bf16_grid ? 1 : factor);
+  float most = rotate(row) * factor;
+  if (row->has_bf16_grid) most = round_to_grid(row, factor);
   if (!(most < __builtin_inff())) {
     memset(row->q, 0, (size_t)row->n);
     *row->scale = __builtin_nanf("");
