@@ -87,7 +87,8 @@ static void close_device(void *state) {
 void graft_cpu_device_describe(void *state, graft_device_info *out_info) {
   graft_cpu_device *device = state;
   *out_info = (graft_device_info){
-      .flags = GRAFT_DEVICE_HOST_MEMORY,
+      .flags = GRAFT_DEVICE_HOST_MEMORY | GRAFT_DEVICE_ASYNC | GRAFT_DEVICE_EVENTS | GRAFT_DEVICE_HOST_POINTERS |
+               GRAFT_DEVICE_MAPPING,
       .features = device->info.features,
       .alignment = GRAFT_DEVICE_ALIGNMENT,
       .allocated_bytes = atomic_load(&device->allocated_bytes),

@@ -1,40 +1,41 @@
 // NVIDIA's matrix libraries, loaded when the first kernel asks for them. They are large, so a program that needs none
-// of them does not pay for them, and one library serves all devices of the process.
+// of them does not pay for them.
 #include <cublasLt.h>
 #include <cublas_v2.h>
 #include <dlfcn.h>
+#include <string.h>
 
 #include "backends/cuda/device.h"
 
-typedef struct library {
-  pthread_mutex_t lock;
-  void *handle;
-} library;
-
-// Stay loaded: cublas keeps threads and tables that do not survive being unloaded.
-static library lt_library = {.lock = PTHREAD_MUTEX_INITIALIZER}, cublas_library = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static void *open_library(library *l, const char *const names[2]) {
-  pthread_mutex_lock(&l->lock);
-  for (int i = 0; i < 2 && l->handle == NULL; ++i) l->handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-  void *handle = l->handle;
-  pthread_mutex_unlock(&l->lock);
+// Looks for the newer version first. What is loaded stays: cublas keeps threads and tables that do not survive being
+// unloaded. The loader counts who has it, and takes turns.
+static void *open_library(const char *const names[2]) {
+  void *handle = NULL;
+  for (int i = 0; i < 2 && handle == NULL; ++i) handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   return handle;
 }
 
-static void *open_lt(void) {
-  static const char *const names[2] = {"libcublasLt.so.13", "libcublasLt.so.12"};
-  return open_library(&lt_library, names);
-}
-
-static void *open_cublas(void) {
-  static const char *const names[2] = {"libcublas.so.13", "libcublas.so.12"};
-  return open_library(&cublas_library, names);
+static void *find_in(const char *const names[2], const char *name) {
+  void *handle = open_library(names);
+  if (handle == NULL) return NULL;
+  void *symbol = dlsym(handle, name);
+  (void)dlclose(handle);
+  return symbol;
 }
 
 static void *find_lt_symbol(const char *name) {
-  void *handle = open_lt();
-  return handle != NULL ? dlsym(handle, name) : NULL;
+  static const char *const names[2] = {"libcublasLt.so.13", "libcublasLt.so.12"};
+  return find_in(names, name);
+}
+
+static void *find_cublas_symbol(const char *name) {
+  static const char *const names[2] = {"libcublas.so.13", "libcublas.so.12"};
+  return find_in(names, name);
+}
+
+static void *find_symbol(const char *name) {
+  static const char lt[] = "cublasLt";
+  return strncmp(name, lt, sizeof lt - 1) == 0 ? find_lt_symbol(name) : find_cublas_symbol(name);
 }
 
 static graft_status open_lt_handle(graft_cuda_device *device, graft_error *error) {
@@ -55,11 +56,10 @@ static graft_status open_lt_handle(graft_cuda_device *device, graft_error *error
 
 static graft_status open_cublas_handle(graft_cuda_device *device, graft_error *error) {
   if (device->cublas != NULL) return GRAFT_OK;
-  void *opened = open_cublas();
   __typeof__(cublasCreate_v2) *create = NULL;
   __typeof__(cublasSetStream_v2) *set_stream = NULL;
-  if (opened != NULL) *(void **)&create = dlsym(opened, "cublasCreate_v2");
-  if (opened != NULL) *(void **)&set_stream = dlsym(opened, "cublasSetStream_v2");
+  *(void **)&create = find_cublas_symbol("cublasCreate_v2");
+  *(void **)&set_stream = find_cublas_symbol("cublasSetStream_v2");
   if (create == NULL || set_stream == NULL) {
     return GRAFT_FAIL(error, GRAFT_E_DEVICE, "cublas is not installed: neither libcublas.so.13 nor .12 is found");
   }
@@ -82,7 +82,7 @@ graft_status graft_cuda_blas_open(const graft_device *device, bool has_cublas, g
   const graft_cuda_blas blas = {.struct_size = sizeof blas,
                                 .cublas = has_cublas ? state->cublas : NULL,
                                 .lt = state->lt,
-                                .find_symbol = find_lt_symbol};
+                                .find_symbol = find_symbol};
   pthread_mutex_unlock(&state->loading);
   graft_cuda_leave(state);
   if (status == GRAFT_OK) *out_blas = blas;
@@ -94,7 +94,7 @@ void graft_cuda_blas_close(graft_cuda_device *device) {
   if (device->lt != NULL) *(void **)&destroy_lt = find_lt_symbol("cublasLtDestroy");
   if (destroy_lt != NULL) (void)destroy_lt(device->lt);
   __typeof__(cublasDestroy_v2) *destroy = NULL;
-  if (device->cublas != NULL) *(void **)&destroy = dlsym(open_cublas(), "cublasDestroy_v2");
+  if (device->cublas != NULL) *(void **)&destroy = find_cublas_symbol("cublasDestroy_v2");
   if (destroy != NULL) (void)destroy(device->cublas);
   device->lt = device->cublas = NULL;
 }

@@ -136,9 +136,18 @@ static graft_status open_device(const graft_backend_config *config, uint32_t ind
   return GRAFT_OK;
 }
 
+static uint32_t capabilities(const graft_cuda_device *device) {
+  uint32_t flags = GRAFT_DEVICE_EVENTS;
+  if (attribute(device, CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT) > 0) flags |= GRAFT_DEVICE_ASYNC;
+  if (attribute(device, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED) > 0) flags |= GRAFT_DEVICE_HOST_POINTERS;
+  if (attribute(device, CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY) > 0) flags |= GRAFT_DEVICE_MAPPING;
+  return flags;
+}
+
 static void describe(void *state, graft_device_info *out_info) {
   graft_cuda_device *device = state;
-  *out_info = (graft_device_info){.alignment = GRAFT_CUDA_ALIGNMENT,
+  *out_info = (graft_device_info){.flags = capabilities(device),
+                                  .alignment = GRAFT_CUDA_ALIGNMENT,
                                   .features = (uint64_t)(device->info.compute_major * 10 + device->info.compute_minor),
                                   .allocated_bytes = atomic_load(&device->allocated_bytes),
                                   .peak_bytes = atomic_load(&device->peak_bytes)};
@@ -146,8 +155,10 @@ static void describe(void *state, graft_device_info *out_info) {
   size_t free_bytes = 0, total_bytes = 0;
   if (graft_cuda_enter(device, NULL) != GRAFT_OK) return;
   if (device->driver.cuMemGetInfo(&free_bytes, &total_bytes) == CUDA_SUCCESS) {
-    out_info->memory_bytes = total_bytes;
-    out_info->free_bytes = free_bytes;
+    // Virtual devices share the card evenly, so that nobody counts on the same bytes twice.
+    out_info->memory_bytes = total_bytes / device->options.n_virtual;
+    out_info->free_bytes = free_bytes / device->options.n_virtual;
+    out_info->max_buffer_bytes = out_info->memory_bytes;
   }
   graft_cuda_leave(device);
 }
@@ -180,6 +191,9 @@ static const graft_backend_def backends[] = {{
     .service = graft_cuda_service,
     .synchronize = graft_cuda_synchronize,
     GRAFT_CUDA_STREAM_FUNCTIONS,
+    .allocate_host = graft_cuda_allocate_host,
+    .release_host = graft_cuda_release_host,
+    .run_beside = graft_cuda_run_beside,
 }};
 
 const graft_extension graft_extension_cuda_backend = {

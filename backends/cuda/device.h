@@ -37,6 +37,7 @@ typedef struct graft_cuda_device {
   void *cublas, *lt;
   graft_cuda_retired *retired;
   uint32_t n_retired;
+  graft_cuda_run_counts runs;  // guarded by |turn|
   _Atomic uint64_t allocated_bytes, peak_bytes;
   _Atomic bool is_lost;  // a launch has failed for good; only closing is left
 } graft_cuda_device;
@@ -60,6 +61,8 @@ graft_status graft_cuda_allocate(void *state, size_t bytes, graft_error *error, 
 void graft_cuda_release(void *state, void *memory, size_t bytes);
 graft_status graft_cuda_upload(void *state, void *target, const void *source, size_t bytes, graft_error *error);
 graft_status graft_cuda_download(void *state, void *target, const void *source, size_t bytes, graft_error *error);
+graft_status graft_cuda_allocate_host(void *state, size_t bytes, graft_error *error, void **out_memory);
+void graft_cuda_release_host(void *state, void *memory, size_t bytes);
 graft_status graft_cuda_staging_create(graft_cuda_device *device, graft_error *error);
 void graft_cuda_staging_destroy(graft_cuda_device *device);
 
@@ -73,6 +76,8 @@ void graft_cuda_record_destroy(graft_recording *recording);
 // run.c:
 graft_status graft_cuda_record_run(graft_recording *recording, uint32_t first, uint32_t end,
                                    const graft_run_control *control, graft_error *error);
+graft_status graft_cuda_run_beside(graft_recording *recording, uint32_t first, uint32_t end,
+                                   const graft_run_control *control, const graft_beside *beside, graft_error *error);
 
 // service.c:
 const void *graft_cuda_service(void *state, const char *name);

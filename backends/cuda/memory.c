@@ -41,7 +41,26 @@ void graft_cuda_release(void *state, void *memory, size_t bytes) {
   atomic_fetch_sub(&device->allocated_bytes, bytes);
   // What a lost device held is gone with it.
   if (graft_cuda_enter(device, NULL) != GRAFT_OK) return;
+  // Uploads return before they arrive.
+  (void)device->driver.cuStreamSynchronize(device->stream);
   (void)device->driver.cuMemFree(address_of(memory));
+  graft_cuda_leave(device);
+}
+
+graft_status graft_cuda_allocate_host(void *state, size_t bytes, graft_error *error, void **out_memory) {
+  graft_cuda_device *device = state;
+  GRAFT_TRY(graft_cuda_enter(device, error));
+  const CUresult result = device->driver.cuMemHostAlloc(out_memory, bytes, 0);
+  graft_status status = graft_cuda_check(device, result, "allocating pinned host memory", error);
+  graft_cuda_leave(device);
+  return status;
+}
+
+void graft_cuda_release_host(void *state, void *memory, size_t bytes) {
+  graft_cuda_device *device = state;
+  (void)bytes;
+  if (memory == NULL || graft_cuda_enter(device, NULL) != GRAFT_OK) return;
+  (void)device->driver.cuMemFreeHost(memory);
   graft_cuda_leave(device);
 }
 

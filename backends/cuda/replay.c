@@ -45,6 +45,7 @@ graft_status graft_cuda_replay(graft_recording *recording, graft_error *error) {
       recording->has_capture_failed = true;
       return status;
     }
+    ++device->runs.n_captured;
   }
   const CUresult result = device->driver.cuGraphLaunch(recording->graph, device->stream);
   return graft_cuda_check(device, result, "launching a CUDA graph", error);

@@ -41,8 +41,19 @@ graft_status graft_cuda_issue(graft_recording *recording, uint32_t first_command
   return GRAFT_OK;
 }
 
+// Who may stop a run, and what the host has to do meanwhile; |beside| may be NULL.
+typedef struct watch {
+  const graft_run_control *control;
+  const graft_beside *beside;
+} watch;
+
 static bool should_stop(const graft_run_control *control) {
   return control->abort != NULL && control->abort(control->abort_user);
+}
+
+// Whether something was done and there may be more.
+static bool work_beside(const watch *w) {
+  return w->beside != NULL && w->beside->work(w->beside->user);
 }
 
 static graft_status fail_cancelled(graft_error *error) {
@@ -50,8 +61,7 @@ static graft_status fail_cancelled(graft_error *error) {
 }
 
 // Waits for |event| and asks meanwhile whether to stop: at once for short work, later only now and then.
-static graft_status wait_for(graft_cuda_device *device, CUevent event, const graft_run_control *control,
-                             graft_error *error) {
+static graft_status wait_for(graft_cuda_device *device, CUevent event, const watch *w, graft_error *error) {
   static const double spin_seconds = 2e-4;
   const double begin = seconds_now();
   while (true) {
@@ -59,7 +69,8 @@ static graft_status wait_for(graft_cuda_device *device, CUevent event, const gra
     if (result == CUDA_SUCCESS) return GRAFT_OK;
     if (result != CUDA_ERROR_NOT_READY) return graft_cuda_check(device, result, "running on the GPU", error);
     if (seconds_now() - begin < spin_seconds) continue;
-    if (should_stop(control)) return fail_cancelled(error);
+    if (should_stop(w->control)) return fail_cancelled(error);
+    if (work_beside(w)) continue;
     const struct timespec pause = {.tv_nsec = 50000};
     nanosleep(&pause, NULL);
   }
@@ -89,37 +100,36 @@ static uint32_t weigh(double seconds) {
   return weight < GRAFT_CUDA_MOST_IN_FLIGHT ? (uint32_t)weight : GRAFT_CUDA_MOST_IN_FLIGHT;
 }
 
-static graft_status finish_batch(graft_recording *recording, batch *b, const graft_run_control *control,
-                                 graft_error *error) {
+static graft_status finish_batch(graft_recording *recording, batch *b, const watch *w, graft_error *error) {
   const double begin = seconds_now();
   if (b->first == b->end) return GRAFT_OK;
-  GRAFT_TRY(wait_for(recording->device, b->is_done, control, error));
+  GRAFT_TRY(wait_for(recording->device, b->is_done, w, error));
   if (!recording->is_weighed) recording->commands[b->first].weight = weigh(seconds_now() - begin);
   b->end = b->first;
   return GRAFT_OK;
 }
 
-static graft_status dispatch(graft_recording *recording, uint32_t first, uint32_t end, const graft_run_control *control,
+static graft_status dispatch(graft_recording *recording, uint32_t first, uint32_t end, const watch *w,
                              graft_error *error) {
   graft_cuda_device *device = recording->device;
   batch batches[2] = {{0}};
   uint32_t turn = 0;
   for (; first < end; turn = 1 - turn) {
     batch *b = &batches[turn];
-    if (should_stop(control)) return fail_cancelled(error);
-    GRAFT_TRY(finish_batch(recording, b, control, error));
+    if (should_stop(w->control)) return fail_cancelled(error);
+    GRAFT_TRY(finish_batch(recording, b, w, error));
     *b = next_batch(recording, first, end);
     // What takes long is not queued behind other work.
     const bool is_long = recording->commands[first].weight == GRAFT_CUDA_MOST_IN_FLIGHT;
-    if (is_long) GRAFT_TRY(finish_batch(recording, &batches[1 - turn], control, error));
+    if (is_long) GRAFT_TRY(finish_batch(recording, &batches[1 - turn], w, error));
     b->is_done = device->progress[turn];
     GRAFT_TRY(graft_cuda_issue(recording, b->first, b->end, error));
     const CUresult result = device->driver.cuEventRecord(b->is_done, device->stream);
     GRAFT_TRY(graft_cuda_check(device, result, "following the GPU's progress", error));
     first = b->end;
   }
-  GRAFT_TRY(finish_batch(recording, &batches[turn], control, error));
-  return finish_batch(recording, &batches[1 - turn], control, error);
+  GRAFT_TRY(finish_batch(recording, &batches[turn], w, error));
+  return finish_batch(recording, &batches[1 - turn], w, error);
 }
 
 static uint32_t step_of(const graft_recording *recording, uint32_t command) {
@@ -144,13 +154,14 @@ static graft_status find_fault(graft_recording *recording, const graft_run_contr
 }
 
 // One step after another, each finished before it is said to be.
-static graft_status run_watched(graft_recording *recording, uint32_t first, uint32_t end,
-                                const graft_run_control *control, graft_error *error) {
+static graft_status run_watched(graft_recording *recording, uint32_t first, uint32_t end, const watch *w,
+                                graft_error *error) {
+  const graft_run_control *control = w->control;
   for (uint32_t step = first; step < end; ++step) {
     if (control->out_step != NULL) *control->out_step = step;
     control->on_step(control->on_step_user, step, false);
     graft_status status =
-        dispatch(recording, recording->first_command[step], recording->first_command[step + 1], control, error);
+        dispatch(recording, recording->first_command[step], recording->first_command[step + 1], w, error);
     graft_status waited = graft_cuda_wait(recording->device, status == GRAFT_OK ? error : NULL);
     control->on_step(control->on_step_user, step, true);
     if (status == GRAFT_OK) status = waited;
@@ -165,9 +176,10 @@ static bool should_replay(const graft_recording *recording, bool is_whole, const
   return control->abort == NULL || recording->seconds < longest_replay_seconds;
 }
 
-static graft_status run_at_once(graft_recording *recording, uint32_t first, uint32_t end,
-                                const graft_run_control *control, graft_error *error) {
+static graft_status run_at_once(graft_recording *recording, uint32_t first, uint32_t end, const watch *w,
+                                graft_error *error) {
   graft_cuda_device *device = recording->device;
+  const graft_run_control *control = w->control;
   const uint32_t first_command = recording->first_command[first], end_command = recording->first_command[end];
   const bool is_whole = first == 0 && end == recording->n_steps;
   const bool is_replay = should_replay(recording, is_whole, control);
@@ -176,14 +188,20 @@ static graft_status run_at_once(graft_recording *recording, uint32_t first, uint
   if (is_replay) {
     status = should_stop(control) ? fail_cancelled(error) : graft_cuda_replay(recording, error);
   } else if (control->abort != NULL) {
-    status = dispatch(recording, first_command, end_command, control, error);
+    status = dispatch(recording, first_command, end_command, w, error);
     if (status == GRAFT_OK && is_whole) recording->is_weighed = true;
   } else {
     status = graft_cuda_issue(recording, first_command, end_command, error);
   }
+  while (status == GRAFT_OK && work_beside(w)) continue;
   // Memory is in use until the stream is empty, also after a failure.
+  const double issued = seconds_now();
   graft_status waited = graft_cuda_wait(device, status == GRAFT_OK ? error : NULL);
   if (status == GRAFT_OK) status = waited;
+  if (is_whole) {
+    ++*(is_replay ? &device->runs.n_replayed : &device->runs.n_dispatched);
+    device->runs.wait_seconds += seconds_now() - issued;
+  }
   if (status == GRAFT_OK && is_whole) {
     recording->is_warm = true;
     recording->seconds = seconds_now() - begin;
@@ -199,22 +217,27 @@ static bool is_captured_outside(graft_cuda_device *device) {
   return result == CUDA_SUCCESS && state == CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-graft_status graft_cuda_record_run(graft_recording *recording, uint32_t first, uint32_t end,
-                                   const graft_run_control *control, graft_error *error) {
+graft_status graft_cuda_run_beside(graft_recording *recording, uint32_t first, uint32_t end,
+                                   const graft_run_control *control, const graft_beside *beside, graft_error *error) {
   static const graft_run_control nobody = {0};
-  if (control == NULL) control = &nobody;
+  const watch w = {.control = control != NULL ? control : &nobody, .beside = beside};
   graft_cuda_device *device = recording->device;
   if (first >= end) return GRAFT_OK;
   GRAFT_TRY(graft_cuda_begin_turn(device, error));
-  if (control->out_step != NULL) *control->out_step = step_of(recording, recording->first_command[first]);
+  if (w.control->out_step != NULL) *w.control->out_step = step_of(recording, recording->first_command[first]);
   graft_status status = GRAFT_OK;
   if (is_captured_outside(device)) {
     status = graft_cuda_issue(recording, recording->first_command[first], recording->first_command[end], error);
-  } else if (control->on_step != NULL) {
-    status = run_watched(recording, first, end, control, error);
+  } else if (w.control->on_step != NULL) {
+    status = run_watched(recording, first, end, &w, error);
   } else {
-    status = run_at_once(recording, first, end, control, error);
+    status = run_at_once(recording, first, end, &w, error);
   }
   graft_cuda_end_turn(device);
   return status;
+}
+
+graft_status graft_cuda_record_run(graft_recording *recording, uint32_t first, uint32_t end,
+                                   const graft_run_control *control, graft_error *error) {
+  return graft_cuda_run_beside(recording, first, end, control, NULL, error);
 }

@@ -13,6 +13,17 @@ static const graft_cuda_context_service context_service = {
 static const graft_cuda_blas_service blas_service = {
     .struct_size = sizeof blas_service, .has_int8 = true, .open = graft_cuda_blas_open};
 
+static void count_runs(const graft_device *device, graft_cuda_run_counts *out_counts) {
+  graft_cuda_device *state = graft_device_state(device);
+  const uint32_t bytes = out_counts->struct_size;
+  pthread_mutex_lock(&state->turn);
+  memcpy(out_counts, &state->runs, bytes < sizeof state->runs ? bytes : sizeof state->runs);
+  pthread_mutex_unlock(&state->turn);
+  out_counts->struct_size = bytes;
+}
+
+static const graft_cuda_runs_service runs_service = {.struct_size = sizeof runs_service, .count = count_runs};
+
 const void *graft_cuda_service(void *state, const char *name) {
   static const struct {
     const char *name;
@@ -21,6 +32,7 @@ const void *graft_cuda_service(void *state, const char *name) {
       {GRAFT_CUDA_CONTEXT_SERVICE, &context_service}, {GRAFT_CUDA_DEVICE_SERVICE, &context_service},
       {GRAFT_CUDA_BLAS_SERVICE, &blas_service},       {GRAFT_GPU_CONTEXT_SERVICE, &context_service},
       {GRAFT_GPU_DEVICE_SERVICE, &context_service},   {GRAFT_GPU_BLAS_SERVICE, &blas_service},
+      {GRAFT_CUDA_RUNS_SERVICE, &runs_service},
   };
   (void)state;
   for (size_t i = 0; i < sizeof services / sizeof services[0]; ++i) {

@@ -113,7 +113,7 @@ static void close_device(void *state) {
 static void describe(void *state, graft_device_info *out_info) {
   const private_device *device = state;
   graft_cpu_device_describe(state, out_info);
-  out_info->flags &= ~(uint32_t)GRAFT_DEVICE_HOST_MEMORY;
+  out_info->flags &= ~(uint32_t)(GRAFT_DEVICE_HOST_MEMORY | GRAFT_DEVICE_HOST_POINTERS | GRAFT_DEVICE_MAPPING);
   snprintf(out_info->name, sizeof out_info->name, "private memory on %.70s", device->cpu.name);
 }
 

@@ -129,7 +129,7 @@ typedef struct graft_cuda_blas {
   uint32_t struct_size;
   void *cublas;
   void *lt;
-  void *(*find_symbol)(const char *name);  // of cublasLt, by name; NULL when it has none. Thread-safe.
+  void *(*find_symbol)(const char *name);  // of these libraries; NULL where there is none. Thread-safe.
 } graft_cuda_blas;
 
 // Gives cublasLt, and with |has_cublas| also cublas. Thread-safe.
@@ -143,6 +143,20 @@ typedef struct graft_cuda_blas_service {
   bool has_int8;  // integer matrix products
   graft_status (*open)(const graft_device *device, bool has_cublas, graft_error *error, graft_cuda_blas *out_blas);
 } graft_cuda_blas_service;
+
+// How the device's plans have run so far, whole runs counted. For measuring.
+typedef struct graft_cuda_run_counts {
+  uint32_t struct_size;
+  uint64_t n_dispatched, n_captured, n_replayed;
+  double wait_seconds;  // that the host waited for the device in these runs: all else of a run is the host's own time
+} graft_cuda_run_counts;
+
+#define GRAFT_CUDA_RUNS_SERVICE "cuda.runs.v1"
+typedef struct graft_cuda_runs_service {
+  uint32_t struct_size;
+  // |out_counts| has its struct_size set. Thread-safe, but not from within a run.
+  void (*count)(const graft_device *device, graft_cuda_run_counts *out_counts);
+} graft_cuda_runs_service;
 
 #ifdef __cplusplus
 }

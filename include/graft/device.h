@@ -10,20 +10,25 @@ extern "C" {
 #endif
 
 typedef enum graft_device_flags {
-  GRAFT_DEVICE_HOST_MEMORY = 1u << 0,  // addresses are ordinary host pointers: constants need no upload
+  GRAFT_DEVICE_HOST_MEMORY = 1u << 0,    // addresses are ordinary host pointers: constants need no upload
+  GRAFT_DEVICE_ASYNC = 1u << 1,          // copies in streams go on beside runs
+  GRAFT_DEVICE_EVENTS = 1u << 2,         // points in streams that may be waited for
+  GRAFT_DEVICE_HOST_POINTERS = 1u << 3,  // can make memory of its own of host memory that is there
+  GRAFT_DEVICE_MAPPING = 1u << 4,        // its kernels can use host memory that is allocated for it
 } graft_device_flags;
 
 enum { GRAFT_DEVICE_ALIGNMENT = 64 };  // the least that a device may give its allocations, in bytes
 
 typedef struct graft_device_info {
-  uint32_t flags;            // graft_device_flags
-  char name[96];             // what a person calls it: "AMD EPYC (2 threads, AVX-512)"
-  uint64_t features;         // backend's own bits, matched against graft_kernel_def.requires
-  uint64_t memory_bytes;     // total
-  uint64_t free_bytes;       // at the time of asking
-  size_t alignment;          // of every allocation, in bytes; at least GRAFT_DEVICE_ALIGNMENT
-  uint64_t allocated_bytes;  // by graft on this device: now …
-  uint64_t peak_bytes;       // … and the most so far
+  uint32_t flags;             // graft_device_flags
+  char name[96];              // what a person calls it: "AMD EPYC (2 threads, AVX-512)"
+  uint64_t features;          // backend's own bits, matched against graft_kernel_def.requires
+  uint64_t memory_bytes;      // total
+  uint64_t free_bytes;        // at the time of asking
+  size_t alignment;           // of every allocation, in bytes; at least GRAFT_DEVICE_ALIGNMENT
+  uint64_t allocated_bytes;   // by graft on this device: now …
+  uint64_t peak_bytes;        // … and the most so far
+  uint64_t max_buffer_bytes;  // the largest single allocation; 0: no limit but the memory
 } graft_device_info;
 
 // Configuration read once by the context and handed to backends, so that they read no environment themselves.
@@ -50,6 +55,14 @@ typedef struct graft_run_control {
   void *on_step_user;
   uint32_t *out_step;  // may be NULL; where a run that failed or was cancelled stopped
 } graft_run_control;
+
+// Work of the host's that may be done while a device runs. |work| does a little of it, a few milliseconds at most, and
+// says whether there is more; it is called on the thread that runs the plan, and asks nothing of the device but copies
+// in streams.
+typedef struct graft_beside {
+  bool (*work)(void *user);
+  void *user;
+} graft_beside;
 
 // Recorded work of one plan on one device. Made by the backend; every backend defines its own.
 typedef struct graft_recording graft_recording;
@@ -126,6 +139,15 @@ typedef struct graft_backend_def {
   graft_status (*event_record)(graft_stream *stream, graft_event *event, graft_error *error);
   graft_status (*event_wait)(graft_event *event, graft_error *error);  // on the host; at once for one never recorded
   graft_status (*stream_wait)(graft_stream *stream, graft_event *event, graft_error *error);
+
+  // Host memory from which copies in streams go to the device at full speed and without the host. With |run_beside|, or
+  // neither.
+  graft_status (*allocate_host)(void *state, size_t bytes, graft_error *error, void **out_memory);
+  void (*release_host)(void *state, void *memory, size_t bytes);
+
+  // |run|, and while the device works, |beside->work| until there is no more of it or the device is done first.
+  graft_status (*run_beside)(graft_recording *recording, uint32_t first, uint32_t end, const graft_run_control *control,
+                             const graft_beside *beside, graft_error *error);
 } graft_backend_def;
 
 // The context's device with a name such as "cpu" or "cpu:0" (opened on first use, closed with the context).

@@ -200,6 +200,10 @@ graft_status graft_check_backend(const graft_backend_def *backend, graft_error *
                 (backend->event_wait != NULL) + (backend->stream_wait != NULL);
   if (n_async != 0 && n_async != 11 && (n_async != 1 || backend->synchronize == NULL))
     REFUSE("backend %s has some functions for streams; it needs all, with synchronize, or none", backend->name);
+  int n_beside = (backend->allocate_host != NULL) + (backend->release_host != NULL) + (backend->run_beside != NULL);
+  if (n_beside != 0 && (n_beside != 3 || n_async != 11))
+    REFUSE("backend %s has allocate_host, release_host or run_beside; it needs all three, with streams, or none",
+           backend->name);
   if (backend->kernels_of != NULL && (!is_word(backend->kernels_of) || strcmp(backend->kernels_of, backend->name) == 0))
     REFUSE("backend %s cannot take the kernels of \"%s\"", backend->name, backend->kernels_of);
   return GRAFT_OK;

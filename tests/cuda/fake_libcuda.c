@@ -6,13 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fake_queue.h"
+
 void fake_cuda_reset(int64_t fail_at, int result);
 fake_cuda_counts fake_cuda_get_counts(void);
+void fake_cuda_set_memory(int64_t bytes);
 
 static fake_cuda_counts counts;
 static int64_t failing_call;
 static CUresult failure;
-static bool is_capturing;
+static fake_stream *capturing;  // the stream that is captured, and what of it
+static fake_list captured;
+static int64_t card_bytes = (int64_t)1 << 30;
 
 // Freed device memory is handed out again, the last first, so that a plan made anew has the addresses it had.
 typedef struct block {
@@ -27,11 +32,18 @@ void fake_cuda_reset(int64_t fail_at, int result) {
   counts = live;
   failing_call = fail_at;
   failure = (CUresult)result;
-  is_capturing = false;
+  capturing = NULL;
+  fake_list_clear(&captured);
+  fake_queue_reset();
 }
 
 fake_cuda_counts fake_cuda_get_counts(void) {
+  counts.hazards = fake_n_hazards();
   return counts;
+}
+
+void fake_cuda_set_memory(int64_t bytes) {
+  card_bytes = bytes;
 }
 
 // Counts a call; whether it may go on.
@@ -106,7 +118,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 
 CUresult cuDeviceTotalMem(size_t *bytes, CUdevice device) {
   (void)device;
-  *bytes = (size_t)1 << 30;
+  *bytes = (size_t)card_bytes;
   return CUDA_SUCCESS;
 }
 
@@ -136,18 +148,20 @@ CUresult cuCtxPopCurrent(CUcontext *context) {
 
 CUresult cuCtxSynchronize(void) {
   CALL();
+  fake_run_all();
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
   CALL();
-  *total_bytes = (size_t)1 << 30;
+  *total_bytes = (size_t)card_bytes;
   *free_bytes = *total_bytes - (size_t)counts.live_bytes;
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemAlloc(CUdeviceptr *address, size_t bytes) {
   CALL();
+  if (counts.live_bytes + (int64_t)bytes > card_bytes) return CUDA_ERROR_OUT_OF_MEMORY;
   block **link = &free_blocks;
   while (*link != NULL && (*link)->bytes != bytes) link = &(*link)->next;
   block *found = *link;
@@ -168,11 +182,27 @@ CUresult cuMemAlloc(CUdeviceptr *address, size_t bytes) {
 
 CUresult cuMemFree(CUdeviceptr address) {
   block *freed = (block *)(void *)((char *)(uintptr_t)address - offsetof(block, data));
+  fake_memory_leaves(freed->data, freed->bytes);
   --counts.live_objects;
   counts.live_bytes -= (int64_t)freed->bytes;
   freed->next = free_blocks;
   free_blocks = freed;
   return CUDA_SUCCESS;
+}
+
+// Functions are kept by name.
+typedef struct named_function {
+  struct named_function *next;
+  char name[];
+} named_function;
+static named_function *functions;
+
+static void free_functions(void) {
+  while (functions != NULL) {
+    named_function *freed = functions;
+    functions = freed->next;
+    free(freed);
+  }
 }
 
 // What a lost device held is never given back. Tests look at live_objects; leak checkers at the memory of others.
@@ -182,20 +212,32 @@ __attribute__((destructor)) static void free_all(void) {
     all_blocks = freed->next_of_all;
     free(freed);
   }
+  fake_list_clear(&captured);
+  fake_queue_free();
+  free_functions();
 }
+
+typedef struct pinned {
+  size_t bytes;
+  _Alignas(256) char data[];
+} pinned;
 
 CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned int flags) {
   (void)flags;
   CALL();
-  *memory = malloc(bytes);
-  if (*memory == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
+  pinned *made = aligned_alloc(256, (sizeof *made + bytes + 255) / 256 * 256);
+  if (made == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
+  made->bytes = bytes;
   ++counts.live_objects;
+  *memory = made->data;
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemFreeHost(void *memory) {
+  pinned *freed = (pinned *)(void *)((char *)memory - offsetof(pinned, data));
+  fake_memory_leaves(freed->data, freed->bytes);
   --counts.live_objects;
-  free(memory);
+  free(freed);
   return CUDA_SUCCESS;
 }
 
@@ -206,72 +248,100 @@ CUresult cuMemHostGetDevicePointer(CUdeviceptr *address, void *memory, unsigned 
   return CUDA_SUCCESS;
 }
 
+// Puts |op| on the stream, or into the graph that the stream is captured into.
+static CUresult add(CUstream stream, const fake_op *op, const void *params) {
+  fake_stream *target = (fake_stream *)(void *)stream;
+  fake_list *list = target == capturing ? &captured : fake_stream_list(target);
+  return fake_list_add(list, op, params) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult copy(void *target, const void *source, size_t bytes, CUstream stream) {
+  return add(stream, &(fake_op){.kind = FAKE_COPY, .target = target, .source = source, .bytes = bytes}, NULL);
+}
+
 CUresult cuMemcpyHtoDAsync(CUdeviceptr target, const void *source, size_t bytes, CUstream stream) {
-  (void)stream;
   CALL();
-  memcpy((void *)(uintptr_t)target, source, bytes);
-  return CUDA_SUCCESS;
+  counts.overlaps += fake_has_launch_beside((fake_stream *)(void *)stream);
+  return copy((void *)(uintptr_t)target, source, bytes, stream);
 }
 
 CUresult cuMemcpyDtoHAsync(void *target, CUdeviceptr source, size_t bytes, CUstream stream) {
-  (void)stream;
   CALL();
-  memcpy(target, (const void *)(uintptr_t)source, bytes);
-  return CUDA_SUCCESS;
+  return copy(target, (const void *)(uintptr_t)source, bytes, stream);
 }
 
 CUresult cuMemcpyDtoDAsync(CUdeviceptr target, CUdeviceptr source, size_t bytes, CUstream stream) {
-  (void)stream;
   CALL();
-  memcpy((void *)(uintptr_t)target, (const void *)(uintptr_t)source, bytes);
-  return CUDA_SUCCESS;
+  return copy((void *)(uintptr_t)target, (const void *)(uintptr_t)source, bytes, stream);
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr target, unsigned char value, size_t bytes, CUstream stream) {
-  (void)stream;
   CALL();
-  memset((void *)(uintptr_t)target, value, bytes);
-  return CUDA_SUCCESS;
+  const fake_op fill = {.kind = FAKE_FILL, .target = (char *)(uintptr_t)target, .value = value, .bytes = bytes};
+  return add(stream, &fill, NULL);
 }
 
 CUresult cuStreamCreate(CUstream *stream, unsigned int flags) {
   (void)flags;
   CALL();
-  *stream = make_object();
+  fake_stream *made = fake_stream_make();
+  if (made == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
+  ++counts.live_objects;
+  *stream = (CUstream)(void *)made;
   return CUDA_SUCCESS;
 }
 
 CUresult cuStreamDestroy(CUstream stream) {
-  (void)stream;
+  fake_stream_run((fake_stream *)(void *)stream);
   --counts.live_objects;
   return CUDA_SUCCESS;
 }
 
 CUresult cuStreamSynchronize(CUstream stream) {
-  (void)stream;
   CALL();
+  fake_stream_run((fake_stream *)(void *)stream);
   return CUDA_SUCCESS;
 }
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags) {
-  (void)stream, (void)event, (void)flags;
+  (void)flags;
   CALL();
-  return CUDA_SUCCESS;
+  const bool is_begun = fake_stream_wait((fake_stream *)(void *)stream, (fake_event *)(void *)event);
+  return is_begun ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
-  (void)stream, (void)mode;
+  (void)mode;
   CALL();
-  is_capturing = true;
+  capturing = (fake_stream *)(void *)stream;
   return CUDA_SUCCESS;
+}
+
+// A graph is the list of what was captured, and so is what is made of it.
+static fake_list *make_graph(const fake_list *from) {
+  fake_list *graph = calloc(1, sizeof *graph);
+  if (graph == NULL) return NULL;
+  ++counts.live_objects;
+  for (const fake_op *op = from->first; op != NULL; op = op->next) {
+    if (!fake_list_add(graph, op, op->params)) break;
+  }
+  return graph;
+}
+
+static void free_graph(void *graph) {
+  fake_list_clear(graph);
+  free(graph);
+  --counts.live_objects;
 }
 
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
   (void)stream;
-  is_capturing = false;
-  CALL();
-  *graph = make_object();
-  return CUDA_SUCCESS;
+  capturing = NULL;
+  CUresult result = call();
+  if (result == CUDA_SUCCESS) *graph = (CUgraph)(void *)make_graph(&captured);
+  if (result == CUDA_SUCCESS && *graph == NULL) result = CUDA_ERROR_OUT_OF_MEMORY;
+  fake_list_clear(&captured);
+  return result;
 }
 
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
@@ -284,7 +354,10 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
 CUresult cuEventCreate(CUevent *event, unsigned int flags) {
   (void)flags;
   CALL();
-  *event = make_object();
+  fake_event *made = fake_event_make();
+  if (made == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
+  ++counts.live_objects;
+  *event = (CUevent)(void *)made;
   return CUDA_SUCCESS;
 }
 
@@ -295,20 +368,20 @@ CUresult cuEventDestroy(CUevent event) {
 }
 
 CUresult cuEventRecord(CUevent event, CUstream stream) {
-  (void)event, (void)stream;
   CALL();
-  return CUDA_SUCCESS;
+  const bool is_begun = fake_event_record((fake_event *)(void *)event, (fake_stream *)(void *)stream);
+  return is_begun ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult cuEventQuery(CUevent event) {
-  (void)event;
   CALL();
+  fake_event_run((fake_event *)(void *)event);
   return CUDA_SUCCESS;
 }
 
 CUresult cuEventSynchronize(CUevent event) {
-  (void)event;
   CALL();
+  fake_event_run((fake_event *)(void *)event);
   return CUDA_SUCCESS;
 }
 
@@ -325,10 +398,19 @@ CUresult cuModuleUnload(CUmodule module) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
-  (void)module, (void)name;
+CUresult cuModuleGetFunction(CUfunction *out_function, CUmodule module, const char *name) {
+  (void)module;
   CALL();
-  *function = (CUfunction)(void *)&anything;
+  named_function *found = functions;
+  while (found != NULL && strcmp(found->name, name) != 0) found = found->next;
+  if (found == NULL) {
+    found = malloc(sizeof *found + strlen(name) + 1);
+    if (found == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
+    strcpy(found->name, name);
+    found->next = functions;
+    functions = found;
+  }
+  *out_function = (CUfunction)(void *)found;
   return CUDA_SUCCESS;
 }
 
@@ -338,38 +420,42 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
   return CUDA_SUCCESS;
 }
 
-CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+CUresult cuLaunchKernel(CUfunction launched, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                         unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
                         CUstream stream, void **params, void **extra) {
-  (void)function, (void)grid_x, (void)grid_y, (void)grid_z, (void)block_x, (void)block_y, (void)block_z;
-  (void)shared_bytes, (void)stream, (void)params, (void)extra;
+  (void)grid_x, (void)grid_y, (void)grid_z, (void)block_x, (void)block_y, (void)block_z;
+  (void)shared_bytes, (void)params;
   CALL();
-  ++*(is_capturing ? &counts.captured : &counts.launches);
-  return CUDA_SUCCESS;
+  ++*(capturing != NULL ? &counts.captured : &counts.launches);
+  fake_op op = {.kind = FAKE_LAUNCH, .function = ((named_function *)(void *)launched)->name};
+  if (extra == NULL) return add(stream, &op, NULL);
+  op.params_bytes = *(const size_t *)extra[3];  // behind CU_LAUNCH_PARAM_BUFFER_SIZE
+  return add(stream, &op, extra[1]);
 }
 
 CUresult cuGraphDestroy(CUgraph graph) {
-  (void)graph;
-  --counts.live_objects;
+  free_graph(graph);
   return CUDA_SUCCESS;
 }
 
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags) {
-  (void)graph, (void)flags;
+  (void)flags;
   CALL();
-  *exec = make_object();
-  return CUDA_SUCCESS;
+  *exec = (CUgraphExec)(void *)make_graph((const fake_list *)(const void *)graph);
+  return *exec != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult cuGraphExecDestroy(CUgraphExec exec) {
-  (void)exec;
-  --counts.live_objects;
+  free_graph(exec);
   return CUDA_SUCCESS;
 }
 
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
-  (void)exec, (void)stream;
   CALL();
   ++counts.graph_launches;
+  const fake_list *graph = (const fake_list *)(const void *)exec;
+  for (const fake_op *op = graph->first; op != NULL; op = op->next) {
+    if (add(stream, op, op->params) != CUDA_SUCCESS) return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   return CUDA_SUCCESS;
 }

@@ -72,6 +72,7 @@ static void open_well(const char *words, session *s) {
 
 static void close_well(session *s) {
   end(s);
+  assert_int_equal(get_counts().hazards, 0);
   assert_int_equal(get_counts().live_objects, 0);
 }
 
@@ -84,6 +85,48 @@ static void virtual_devices_share_a_card(void **state) {
   assert_int_equal(graft_device_open(s.context, "cuda:2", &third), GRAFT_E_NOT_FOUND);
   assert_int_equal(graft_cuda_describe(second)->ordinal, 0);
   assert_ptr_not_equal(graft_device_state(second), graft_device_state(s.device));
+  close_well(&s);
+}
+
+static void SV2_services_are_found_by_name(void **state) {
+  (void)state;
+  session s;
+  open_well("", &s);
+  const graft_cuda_context_service *context = graft_device_service(s.device, GRAFT_CUDA_CONTEXT_SERVICE);
+  const graft_cuda_context_service *device = graft_device_service(s.device, GRAFT_CUDA_DEVICE_SERVICE);
+  assert_true(context != NULL && device != NULL);
+  assert_true(context->describe(s.device)->stream != NULL && context->describe(s.device)->context != NULL);
+  assert_int_equal(device->describe(s.device)->ordinal, 0);
+  assert_non_null(graft_device_service(s.device, GRAFT_CUDA_BLAS_SERVICE));
+  assert_null(graft_device_service(s.device, "cuda.context.v2"));
+  close_well(&s);
+}
+
+static void SV3_services_of_every_gpu_say_their_runtime(void **state) {
+  (void)state;
+  session s;
+  open_well("", &s);
+  const graft_cuda_context_service *device = graft_device_service(s.device, GRAFT_GPU_DEVICE_SERVICE);
+  assert_string_equal(device->runtime, "cuda");
+  assert_int_equal(device->describe(s.device)->warp_size, 32);
+  assert_true(device->describe(s.device)->shared_bytes_per_block >= 48 << 10);
+  assert_ptr_equal(graft_device_service(s.device, GRAFT_GPU_CONTEXT_SERVICE), device);
+  const graft_cuda_blas_service *blas = graft_device_service(s.device, GRAFT_GPU_BLAS_SERVICE);
+  assert_true(blas->has_int8);
+  close_well(&s);
+}
+
+static void the_device_says_what_it_can_do(void **state) {
+  (void)state;
+  session s;
+  open_well("", &s);
+  graft_device_info info;
+  graft_device_describe(s.device, &info);
+  assert_int_equal(info.flags,
+                   GRAFT_DEVICE_ASYNC | GRAFT_DEVICE_EVENTS | GRAFT_DEVICE_HOST_POINTERS | GRAFT_DEVICE_MAPPING);
+  assert_int_equal(info.memory_bytes, 1 << 30);
+  assert_int_equal(info.max_buffer_bytes, 1 << 30);
+  assert_int_equal(info.free_bytes, (1 << 30) - get_counts().live_bytes);
   close_well(&s);
 }
 
@@ -271,6 +314,9 @@ int main(void) {
   *(void **)&get_counts = dlsym(library, "fake_cuda_get_counts");
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(virtual_devices_share_a_card),
+      cmocka_unit_test(SV2_services_are_found_by_name),
+      cmocka_unit_test(SV3_services_of_every_gpu_say_their_runtime),
+      cmocka_unit_test(the_device_says_what_it_can_do),
       cmocka_unit_test(words_that_mean_nothing_are_named),
       cmocka_unit_test(a_missing_driver_is_a_reason),
       cmocka_unit_test(large_copies_arrive_whole),

@@ -45,28 +45,35 @@ static void close_card(session *s) {
   free(s->weights);
 }
 
-static graft_tensor *constant(session *s, const graft_tensor_desc *desc) {
-  const graft_constant data = {.struct_size = sizeof data, .data = s->weights, .bytes = graft_tensor_desc_bytes(desc)};
+static graft_tensor *constant(session *s, const graft_tensor_desc *desc, size_t first) {
+  const graft_constant data = {
+      .struct_size = sizeof data, .data = s->weights + first, .bytes = graft_tensor_desc_bytes(desc)};
   return graft_graph_constant(s->graph, "w", desc, &data);
 }
 
-// Layers of norm, product, activation and sum.
-static void build(session *s, int64_t rows, int64_t width, int n_layers) {
+// Layers of norm, product, activation and sum; of weights of their own, each a little behind the one before, or all of
+// the same.
+static void build_with(session *s, int64_t rows, int64_t width, int n_layers, bool has_own_weights) {
   graft_tensor_desc x_desc, w_desc;
-  const size_t n = (size_t)(width * width);
+  const size_t shift = has_own_weights ? 64 : 0, n = (size_t)(width * width) + shift * (size_t)n_layers;
   s->weights = malloc(n * sizeof *s->weights);
   assert_non_null(s->weights);
   for (size_t i = 0; i < n; ++i) s->weights[i] = (float)((i * 2654435761u >> 8 & 1023) - 511.5) / 8192;
   assert_int_equal(graft_tensor_desc_init(GRAFT_F32, 2, (int64_t[]){rows, width}, NULL, &x_desc), GRAFT_OK);
   assert_int_equal(graft_tensor_desc_init(GRAFT_F32, 2, (int64_t[]){width, width}, NULL, &w_desc), GRAFT_OK);
   assert_int_equal(graft_graph_create(s->context, &s->graph), GRAFT_OK);
-  graft_tensor *x = graft_graph_input(s->graph, "x", &x_desc), *w = constant(s, &w_desc);
+  graft_tensor *x = graft_graph_input(s->graph, "x", &x_desc), *w = constant(s, &w_desc, 0);
   for (int i = 0; i < n_layers; ++i) {
+    if (has_own_weights) w = constant(s, &w_desc, shift * (size_t)i);
     graft_tensor *y = graft_rms_norm(s->graph, x, graft_graph_none(), 1e-5);
     y = graft_silu(s->graph, graft_linear(s->graph, y, w, graft_graph_none()));
     x = graft_add(s->graph, x, y);
   }
   graft_graph_output(s->graph, x, "y");
+}
+
+static void build(session *s, int64_t rows, int64_t width, int n_layers) {
+  build_with(s, rows, width, n_layers, false);
 }
 
 static graft_plan *make_plan(const session *s) {
@@ -118,6 +125,86 @@ static void replays_give_the_bytes_of_ordinary_runs(void **state) {
   graft_plan_destroy(replaying);
   close_card(&off);
   close_card(&on);
+}
+
+// All of a replayed run but waiting for the card.
+static double measure_host_seconds(const session *s, graft_plan *plan, int n_runs) {
+  const graft_cuda_runs_service *service = graft_device_service(s->device, GRAFT_CUDA_RUNS_SERVICE);
+  graft_cuda_run_counts before = {.struct_size = sizeof before}, after = before;
+  service->count(s->device, &before);
+  const double begin = seconds_now();
+  for (int i = 0; i < n_runs; ++i) assert_int_equal(graft_plan_run(plan, NULL), GRAFT_OK);
+  const double all = seconds_now() - begin;
+  service->count(s->device, &after);
+  assert_int_equal(after.n_replayed - before.n_replayed, n_runs);
+  return (all - (after.wait_seconds - before.wait_seconds)) / n_runs;
+}
+
+static void the_host_needs_little_for_a_replay(void **state) {
+  (void)state;
+  static float out[N_VALUES];
+  session s;
+  if (open_card("", &s) != GRAFT_OK) {
+    close_card(&s);
+    skip();
+  }
+  build(&s, ROWS, WIDTH, 250);
+  graft_plan *plan = make_plan(&s);
+  for (int i = 0; i < 3; ++i) run_with(plan, 0.1f, out);
+  double best = 1;
+  for (int i = 0; i < 5; ++i) {
+    const double seconds = measure_host_seconds(&s, plan, 100);
+    if (seconds < best) best = seconds;
+  }
+  print_message("    %u steps: %.1f us of the host for a replayed run\n", graft_plan_n_steps(plan), 1e6 * best);
+  assert_true(best <= 60e-6);
+  graft_plan_destroy(plan);
+  close_card(&s);
+}
+
+// Weights of 24 layers in a budget for a few of them: they come while the layers before run.
+static void budgets_give_the_same_bytes(void **state) {
+  (void)state;
+  enum { LARGE = 2048 };
+  session s;
+  if (open_card("", &s) != GRAFT_OK) {
+    close_card(&s);
+    skip();
+  }
+  build_with(&s, ROWS, LARGE, N_LAYERS, true);
+  graft_plan *whole = make_plan(&s), *cut = NULL;
+  graft_memory_report report;
+  graft_plan_memory(whole, &report);
+  const graft_plan_options options = {
+      .struct_size = sizeof options, .device = s.device, .memory_budget = report.peak_bytes / 3};
+  if (graft_plan_create(s.graph, &options, &cut) != GRAFT_OK) fail_msg("%s", graft_context_error(s.context)->message);
+  graft_memory_report less;
+  graft_plan_memory(cut, &less);
+  assert_true(less.peak_bytes <= report.peak_bytes / 3);
+  const size_t bytes = (size_t)ROWS * LARGE * sizeof(float);
+  float *expected = malloc(bytes), *got = malloc(bytes);
+  assert_true(expected != NULL && got != NULL);
+  double times[2] = {0};
+  for (int run = 0; run < 4; ++run) {
+    const float *x = s.weights + (size_t)run * 1000;
+    graft_plan *const plans[2] = {whole, cut};
+    for (int p = 0; p < 2; ++p) {
+      assert_int_equal(graft_plan_write(plans[p], 0, x, bytes), GRAFT_OK);
+      const double begin = seconds_now();
+      assert_int_equal(graft_plan_run(plans[p], NULL), GRAFT_OK);
+      times[p] = seconds_now() - begin;
+      assert_int_equal(graft_plan_read(plans[p], 0, p == 0 ? expected : got, bytes), GRAFT_OK);
+    }
+    assert_memory_equal(got, expected, bytes);
+  }
+  print_message("    %u stages, %.1f of %.1f MB: %.2f ms, %.2f ms when all stays on the card\n",
+                graft_plan_n_stages(cut), (double)less.peak_bytes / 1e6, (double)report.peak_bytes / 1e6,
+                1e3 * times[1], 1e3 * times[0]);
+  free(expected);
+  free(got);
+  graft_plan_destroy(whole);
+  graft_plan_destroy(cut);
+  close_card(&s);
 }
 
 static void plans_made_anew_leave_no_memory_behind(void **state) {
@@ -183,6 +270,8 @@ static void long_work_stops_soon(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(replays_give_the_bytes_of_ordinary_runs),
+      cmocka_unit_test(the_host_needs_little_for_a_replay),
+      cmocka_unit_test(budgets_give_the_same_bytes),
       cmocka_unit_test(plans_made_anew_leave_no_memory_behind),
       cmocka_unit_test(long_work_stops_soon),
   };

@@ -297,6 +297,8 @@ static void backend_and_fusion_rules(void **state) {
   assert_refused(*state, &extension, GRAFT_E_INVALID, "a:b");
   backend.name = "fresh", backend.run = NULL;
   assert_refused(*state, &extension, GRAFT_E_INVALID, "lacks a function");
+  backend.run = mock_backend.run, backend.allocate_host = mock_backend.allocate;
+  assert_refused(*state, &extension, GRAFT_E_INVALID, "needs all three");
   graft_fusion_def fusion = {.struct_size = sizeof fusion, .name = "f", .op = "mock.add.v1"};
   extension = empty, extension.fusions = &fusion, extension.n_fusions = 1;
   assert_refused(*state, &extension, GRAFT_E_INVALID, "neither forms nor propose");

@@ -4,16 +4,43 @@
 
 #include "tools/graft/tool.h"
 
+// What a device can do, in the order of the report.
+static const struct {
+  uint32_t flag;
+  const char *name, *words;
+} capabilities[] = {
+    {GRAFT_DEVICE_ASYNC, "async", "asynchronous copies"},
+    {GRAFT_DEVICE_EVENTS, "events", "events"},
+    {GRAFT_DEVICE_HOST_POINTERS, "host_pointers", "buffers of host pointers"},
+    {GRAFT_DEVICE_MAPPING, "mapping", "mapped host memory"},
+};
+enum { N_CAPABILITIES = sizeof capabilities / sizeof capabilities[0] };
+
+static uint64_t largest_buffer(const graft_device_info *info) {
+  return info->max_buffer_bytes > 0 ? info->max_buffer_bytes : info->memory_bytes;
+}
+
 static json_t *describe(const char *name, const graft_device_info *info) {
-  return json_pack("{s:s, s:s, s:I, s:I}", "device", name, "name", info->name, "memory_bytes",
-                   (json_int_t)info->memory_bytes, "free_bytes", (json_int_t)info->free_bytes);
+  json_t *device = json_pack("{s:s, s:s, s:I, s:I, s:I}", "device", name, "name", info->name, "memory_bytes",
+                             (json_int_t)info->memory_bytes, "free_bytes", (json_int_t)info->free_bytes,
+                             "max_buffer_bytes", (json_int_t)largest_buffer(info));
+  for (int i = 0; i < N_CAPABILITIES; ++i)
+    json_object_set_new(device, capabilities[i].name, json_boolean((info->flags & capabilities[i].flag) != 0));
+  return device;
 }
 
 static void print_device(const char *name, const graft_device_info *info) {
-  char total[32], free_bytes[32];
+  char total[32], free_bytes[32], largest[32];
   printf("%-8s %s\n", name, info->name);
-  printf("%-8s memory %s, free %s\n", "", tool_format_bytes((double)info->memory_bytes, total),
-         tool_format_bytes((double)info->free_bytes, free_bytes));
+  printf("%-8s memory %s, free %s, largest buffer %s\n", "", tool_format_bytes((double)info->memory_bytes, total),
+         tool_format_bytes((double)info->free_bytes, free_bytes),
+         tool_format_bytes((double)largest_buffer(info), largest));
+  printf("%-8s ", "");
+  int n = 0;
+  for (int i = 0; i < N_CAPABILITIES; ++i) {
+    if (info->flags & capabilities[i].flag) printf("%s%s", n++ > 0 ? ", " : "", capabilities[i].words);
+  }
+  printf("%s\n", n == 0 ? "no asynchronous copies" : "");
 }
 
 // Prints or collects the devices of one backend; a device that does not open is shown with the reason.
