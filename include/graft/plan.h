@@ -49,7 +49,8 @@ typedef struct graft_plan_options {
   // measured for memory times nothing, but uses what the file has.
   const char *tuning;
   // Several devices in order of priority, at most 16, instead of |device|, which is NULL then or the first of them.
-  // Nodes are placed as docs/scheduling.md says, and what lies between devices is copied.
+  // Nodes are placed as docs/scheduling.md says, and what lies between devices is copied. Where the memory that is free
+  // on one does not hold its values and weights, what does not fit goes to those behind it.
   graft_device *const *devices;
   uint32_t n_devices;
   const graft_pin *pins;
@@ -136,6 +137,10 @@ typedef struct graft_memory_report {
 GRAFT_API void graft_plan_memory(const graft_plan *plan, graft_memory_report *out_report);
 // One of the plan's devices (graft_plan_used_device). Zeros out of range.
 GRAFT_API void graft_plan_device_memory(const graft_plan *plan, uint32_t index, graft_memory_report *out_report);
+
+// Host memory that the plan holds beside that: what copies between devices, and constants that are brought, go through.
+// 0 for a plan that was only measured.
+GRAFT_API size_t graft_plan_host_bytes(const graft_plan *plan);
 
 // A stretch of steps that one device runs in one go, or transfers between devices.
 typedef struct graft_stage_info {

@@ -22,6 +22,7 @@ struct graft_tensor {
   graft_node *last_write;  // of owners of storage: the newest node that wrote over it
   uint32_t device;         // of owners of storage in a plan: which of its devices has the bytes
   uint32_t pin;            // in a plan: 1 + the device that the caller wants for it; 0: any
+  bool is_brought;         // constants in a plan: stays on the host, and is brought to other memory when it is needed
   graft_constant constant;
 };
 

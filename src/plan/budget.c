@@ -17,6 +17,7 @@ graft_status graft_plan_acquire_resident(graft_plan *plan, const graft_plan_resi
   graft_plan_resident *resident = graft_arena_alloc(&plan->arena, sizeof *resident);
   if (resident == NULL) return graft_plan_no_memory(plan);
   *resident = *wanted;
+  resident->entry.is_resident = true;
   resident->storage = GRAFT_PLAN_NONE;
   resident->index = plan->residents.n;
   *out_entry = &resident->entry;
@@ -38,8 +39,8 @@ static void find_segments(graft_plan *plan) {
         graft_constant_entry *entry = NULL;
         graft_plan_constant *constant = graft_plan_constant_use(plan, step, i, &entry);
         if (constant != NULL && entry == NULL) constant->last_segment = g;
-        if (entry == NULL) continue;
-        graft_plan_resident *resident = (graft_plan_resident *)entry;
+        graft_plan_resident *resident = graft_plan_resident_of(entry);
+        if (resident == NULL) continue;
         if (resident->first == UINT32_MAX) resident->first = g;
         resident->last = g;
       }
@@ -47,12 +48,23 @@ static void find_segments(graft_plan *plan) {
   }
 }
 
+// The segment of the same device that runs before |segment|, beside which constants of |segment| are brought; else
+// |segment| itself.
+static uint32_t find_begin(const graft_plan *plan, uint32_t segment) {
+  const uint32_t device = plan->segments[segment].device;
+  for (uint32_t g = segment; plan->devices[device].is_prefetching && g-- > 0;) {
+    if (!plan->segments[g].is_transfer && plan->segments[g].device == device) return g;
+  }
+  return segment;
+}
+
 static graft_status add_residents(graft_plan *plan) {
   for (uint32_t i = 0; i < plan->residents.n; ++i) {
     graft_plan_resident *resident = resident_at(plan, i);
+    resident->begin = find_begin(plan, resident->first);
     const graft_plan_storage storage = {.bytes = resident->entry.key.bytes,
                                         .alignment = resident->entry.key.alignment,
-                                        .first = plan->segments[resident->first].first + 1,
+                                        .first = plan->segments[resident->begin].first + 1,
                                         .last = plan->segments[resident->last].end,
                                         .device = resident->device};
     GRAFT_TRY(graft_plan_add_storage(plan, &storage, &resident->storage));
@@ -73,9 +85,9 @@ static size_t most_in_place(const graft_plan *plan, uint32_t device) {
 
 static bool fits(const graft_plan *plan, uint32_t *out_device) {
   for (uint32_t d = 0; d < plan->n_devices; ++d) {
-    size_t arena = plan->devices[d].report.arena_bytes, in_place = most_in_place(plan, d);
+    const size_t budget = plan->devices[d].budget, arena = plan->devices[d].report.arena_bytes;
     *out_device = d;
-    if (arena > plan->memory_budget || in_place > plan->memory_budget - arena) return false;
+    if (budget > 0 && (arena > budget || most_in_place(plan, d) > budget - arena)) return false;
   }
   return true;
 }
@@ -84,7 +96,7 @@ static graft_status refuse(const graft_plan *plan, uint32_t device, size_t neede
   return GRAFT_FAIL(plan->error, GRAFT_E_NO_MEMORY,
                     "the memory budget is %zu bytes, and %s needs at least %zu at one time, however the run is cut; "
                     "raise the budget or make the graph's values smaller",
-                    plan->memory_budget, graft_device_name(plan->devices[device].device), needed);
+                    plan->devices[device].budget, graft_device_name(plan->devices[device].device), needed);
 }
 
 // One way to cut: constants of a segment take at most |limits|.
@@ -96,14 +108,14 @@ static graft_status try_limits(graft_plan *plan, const size_t *limits, uint32_t 
   return graft_plan_lay_out(plan);
 }
 
-static graft_status cut_within_budget(graft_plan *plan) {
-  size_t limits[GRAFT_PLAN_MAX_DEVICES], naive[GRAFT_PLAN_MAX_DEVICES];
-  const uint32_t n_values = plan->n_storages;
+// |values|: bytes of each device's arena without constants.
+static graft_status cut_within_budget(graft_plan *plan, uint32_t n_values, const size_t *values) {
+  size_t limits[GRAFT_PLAN_MAX_DEVICES] = {0}, naive[GRAFT_PLAN_MAX_DEVICES] = {0};
   uint32_t device = 0;
   for (uint32_t d = 0; d < plan->n_devices; ++d) {
-    size_t arena = plan->devices[d].report.arena_bytes;
-    if (arena > plan->memory_budget) return refuse(plan, d, arena);
-    limits[d] = plan->memory_budget - arena;
+    const size_t budget = plan->devices[d].budget;
+    if (budget > 0 && values[d] > budget) return refuse(plan, d, values[d]);
+    limits[d] = budget > 0 ? budget - values[d] : SIZE_MAX;
     naive[d] = plan->devices[d].report.naive_bytes;
   }
   for (int i = 0; i < MAX_TRIES; ++i) {
@@ -132,11 +144,45 @@ static void list_residents(graft_plan *plan) {
   }
 }
 
-graft_status graft_plan_cut(graft_plan *plan) {
-  if (plan->memory_budget == 0) return graft_plan_cut_steps(plan, NULL);
-  GRAFT_TRY(cut_within_budget(plan));
-  list_residents(plan);
+// What values and brought constants may take together. False: nothing is brought anywhere.
+static bool find_budgets(graft_plan *plan) {
+  bool has_budget = false;
   for (uint32_t d = 0; d < plan->n_devices; ++d) {
+    graft_plan_device *device = &plan->devices[d];
+    device->budget = plan->memory_budget;
+    for (uint32_t i = 0; i < plan->residents.n && device->budget == 0; ++i) {
+      const size_t capacity = graft_plan_capacity(plan, d);
+      if (resident_at(plan, i)->device == d)
+        device->budget = capacity > device->kept_bytes ? capacity - device->kept_bytes : 1;
+    }
+    has_budget = has_budget || device->budget > 0;
+  }
+  return has_budget;
+}
+
+// Constants that come early take more room. Where that is too much they come when they are needed.
+static graft_status cut_early_or_late(graft_plan *plan) {
+  size_t values[GRAFT_PLAN_MAX_DEVICES] = {0};
+  const uint32_t n_values = plan->n_storages;
+  bool is_early = false;
+  for (uint32_t d = 0; d < plan->n_devices; ++d) {
+    graft_plan_device *device = &plan->devices[d];
+    values[d] = device->report.arena_bytes;
+    device->is_prefetching = !graft_plan_is_host(plan, d) && device->backend->run_beside != NULL;
+    is_early = is_early || device->is_prefetching;
+  }
+  graft_status status = cut_within_budget(plan, n_values, values);
+  if (status != GRAFT_E_NO_MEMORY || !is_early) return status;
+  *plan->error = (graft_error){0};
+  for (uint32_t d = 0; d < plan->n_devices; ++d) plan->devices[d].is_prefetching = false;
+  return cut_within_budget(plan, n_values, values);
+}
+
+graft_status graft_plan_cut(graft_plan *plan) {
+  if (!find_budgets(plan)) return graft_plan_cut_steps(plan, NULL);
+  GRAFT_TRY(cut_early_or_late(plan));
+  list_residents(plan);
+  for (uint32_t d = 0; d < plan->n_devices && plan->memory_budget > 0; ++d) {
     plan->devices[d].report.constant_bytes = most_in_place(plan, d);
   }
   return GRAFT_OK;

@@ -37,6 +37,7 @@ typedef struct graft_constant_entry {
   graft_constant_key key;
   graft_memory_block memory;  // empty until a plan that runs needs it
   bool is_filled;
+  bool is_resident;  // not in the cache: the entry of a graft_plan_resident
   uint32_t n_users;
   const void *last_user;  // the plan that counted it last
   struct graft_constant_entry *next;

@@ -29,7 +29,7 @@ static graft_plan_constant *constant_of(const graft_plan *plan, const graft_tens
 
 // Whether nothing of |plan| reads the source once copies and packed forms are made.
 static bool is_source_done(const graft_plan_constant *constant) {
-  return !constant->is_output && (!constant->is_read || constant->copy != NULL);
+  return !constant->is_output && !constant->is_brought && (!constant->is_read || constant->copy != NULL);
 }
 
 static void discard(const graft_plan_constant *constant) {
@@ -96,8 +96,8 @@ static void run_job(void *arg, int64_t index) {
 
 static graft_status add_job(fill_pass *pass, fill_job job) {
   graft_constant_entry *entry = job.entry;
-  // Filled by an earlier plan, or asked for by another step of this one.
-  if (entry->is_filled || entry->memory.allocation != NULL) return GRAFT_OK;
+  // Filled by an earlier plan, asked for by another step of this one, or brought while the plan runs.
+  if (entry->is_filled || entry->is_resident || entry->memory.allocation != NULL) return GRAFT_OK;
   graft_plan *plan = pass->plan;
   GRAFT_TRY(graft_memory_block_allocate(pass->device->device, entry->key.bytes, entry->key.alignment, plan->error,
                                         &entry->memory));

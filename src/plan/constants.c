@@ -32,8 +32,13 @@ static graft_status acquire(graft_plan *plan, uint32_t device, const graft_const
   graft_constant_entry *entry = *out_entry;
   if (entry->last_user != plan && key->pack != NULL) where->report.packed_bytes += key->bytes;
   if (entry->last_user != plan) where->report.allocated_bytes += allocated;
+  if (entry->last_user != plan && entry->memory.allocation == NULL) where->kept_bytes += allocated;
   entry->last_user = plan;
   return GRAFT_OK;
+}
+
+static bool is_brought(const graft_plan *plan, const graft_tensor *root, uint32_t device) {
+  return plan->memory_budget > 0 || (root->is_brought && !graft_plan_is_host(plan, device));
 }
 
 static graft_status add_packed(graft_plan *plan, graft_planned_step *step, uint32_t index) {
@@ -46,7 +51,7 @@ static graft_status add_packed(graft_plan *plan, graft_planned_step *step, uint3
                             .bytes = packed->bytes,
                             .alignment = packed->alignment};
   memcpy(key.layout, packed->layout, sizeof key.layout);
-  if (plan->memory_budget > 0) {
+  if (is_brought(plan, root, step->node->device)) {
     const graft_plan_resident wanted = {
         .entry.key = key, .step = step, .tensor = tensor, .input = packed->input, .device = step->node->device};
     return graft_plan_acquire_resident(plan, &wanted, &step->packed[index]);
@@ -62,13 +67,14 @@ static bool needs_copy(const graft_plan *plan, const graft_plan_constant *consta
 
 static graft_status add_copy(graft_plan *plan, graft_plan_constant *constant) {
   if (!constant->is_read) return GRAFT_OK;
-  if (plan->memory_budget == 0) plan->devices[constant->device].report.constant_bytes += constant->bytes;
+  constant->is_brought = is_brought(plan, constant->tensor, constant->device);
+  if (!constant->is_brought) plan->devices[constant->device].report.constant_bytes += constant->bytes;
   if (!needs_copy(plan, constant)) return GRAFT_OK;
   const graft_constant_key key = {.source = constant->tensor->constant.data,
                                   .desc = constant->tensor->desc,
                                   .bytes = constant->bytes,
                                   .alignment = GRAFT_DEVICE_ALIGNMENT};
-  if (plan->memory_budget > 0) {
+  if (constant->is_brought) {
     const graft_plan_resident wanted = {.entry.key = key, .tensor = constant->tensor, .device = constant->device};
     return graft_plan_acquire_resident(plan, &wanted, &constant->copy);
   }

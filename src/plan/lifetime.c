@@ -110,8 +110,8 @@ graft_status graft_plan_find_lifetimes(graft_plan *plan) {
   for (uint32_t s = 0; s < plan->steps.n; ++s) {
     const graft_planned_step *step = graft_plan_step_at(plan, s);
     n_storages += (size_t)step->node->n_outputs + 1;
-    // With a memory budget constants lie in the arena, too.
-    if (plan->memory_budget > 0) n_storages += (size_t)step->prepared.n_packed + step->node->n_inputs;
+    // Constants that are brought lie in the arena, too.
+    n_storages += (size_t)step->prepared.n_packed + step->node->n_inputs;
   }
   plan->storages = graft_arena_alloc_array(&plan->arena, n_storages, sizeof *plan->storages);
   plan->values = graft_arena_alloc_array(&plan->arena, plan->tensors.n, sizeof *plan->values);

@@ -1,4 +1,5 @@
 // On which device every node runs. Nodes are marked, nothing is cut or copied yet:
+//   0. where a device cannot keep all weights, what follows once it is full is placed by split.c;
 //   1. what one device alone can run, what is pinned, and what reads inputs or constants is placed first;
 //   2. placed regions grow along edges, those of earlier devices first; what is left goes to the first device that can;
 //   3. a node that writes over storage moves to the device that owns it, where that can run it (SC2).
@@ -259,7 +260,7 @@ static graft_status follow_owner(place_pass *pass, uint32_t index) {
 
 static graft_status place(place_pass *pass) {
   for (uint32_t n = 0; n < pass->nodes.n; ++n) {
-    if (!is_view(node_at(pass, n))) GRAFT_TRY(seed(pass, n));
+    if (!is_view(node_at(pass, n)) && node_at(pass, n)->device == UNPLACED) GRAFT_TRY(seed(pass, n));
   }
   GRAFT_TRY(grow_all(pass));
   for (uint32_t n = 0; n < pass->nodes.n; ++n) {
@@ -282,10 +283,11 @@ graft_status graft_plan_place(graft_plan *plan) {
   place_pass pass = {.plan = plan};
   graft_status status = GRAFT_OK;
   for (uint32_t i = 0; i < plan->nodes.n && status == GRAFT_OK; ++i) status = resolve(&pass, plan->nodes.items[i], 0);
-  if (status == GRAFT_OK) status = place(&pass);
-  free(pass.masks);
   free(plan->nodes.items);
   plan->nodes = pass.nodes;
+  if (status == GRAFT_OK) status = graft_plan_split(plan, pass.masks);
+  if (status == GRAFT_OK) status = place(&pass);
+  free(pass.masks);
   *plan->error = status == GRAFT_OK ? (graft_error){0} : *plan->error;
   return status;
 }

@@ -82,7 +82,7 @@ static graft_status check_options(const graft_graph *graph, const graft_plan_opt
   return GRAFT_OK;
 }
 
-static graft_status take_devices(graft_plan *plan, const graft_plan_options *options) {
+static graft_status take_devices(graft_plan *plan, const graft_plan_options *options, const graft_plan_limits *limits) {
   plan->n_devices = options->n_devices > 0 ? options->n_devices : 1;
   plan->devices = graft_arena_alloc_array(&plan->arena, plan->n_devices, sizeof *plan->devices);
   if (plan->devices == NULL) {
@@ -94,16 +94,19 @@ static graft_status take_devices(graft_plan *plan, const graft_plan_options *opt
     device->device = options->n_devices > 0 ? options->devices[d] : options->device;
     device->backend = graft_device_backend(device->device);
     graft_device_describe(device->device, &device->info);
+    device->weight_limit = limits->weights[d];
+    device->is_closed = limits->is_closed[d];
   }
   plan->device = plan->devices[0].device;
   plan->backend = plan->devices[0].backend;
   return GRAFT_OK;
 }
 
-static graft_status begin_plan(const graft_graph *graph, const graft_plan_options *options, graft_plan *plan) {
+static graft_status begin_plan(const graft_graph *graph, const graft_plan_options *options,
+                               const graft_plan_limits *limits, graft_plan *plan) {
   plan->context = graft_graph_context(graph);
   plan->error = graft_context_error_slot(plan->context);
-  GRAFT_TRY(take_devices(plan, options));
+  GRAFT_TRY(take_devices(plan, options, limits));
   plan->flags = options->flags;
   plan->memory_budget = options->memory_budget;
   plan->n_slots = options->n_input_copies > 1 ? options->n_input_copies - 1 : 0;
@@ -163,10 +166,34 @@ static graft_status run_passes(graft_plan *plan) {
     GRAFT_TRY(passes[i](plan));
     if (is_verifying(plan)) GRAFT_TRY(graft_plan_verify(plan));
   }
-  GRAFT_TRY(finish_report(plan));
-  if (plan->flags & GRAFT_PLAN_MEASURE_ONLY) return GRAFT_OK;
-  GRAFT_TRY(graft_plan_fill_constants(plan));
-  return graft_plan_record(plan);
+  return finish_report(plan);
+}
+
+// Makes a plan up to where memory would be allocated. *out_plan is the caller's also after a failure, or NULL.
+static graft_status design(const graft_graph *graph, const graft_plan_options *options, const graft_plan_limits *limits,
+                           graft_plan **out_plan) {
+  graft_plan *plan = calloc(1, sizeof *plan);
+  *out_plan = plan;
+  graft_error *error = graft_context_error_slot(graft_graph_context(graph));
+  if (plan == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for a plan");
+  // A default mutex needs no resources on the systems we build for, so this cannot fail.
+  pthread_mutex_init(&plan->inputs_lock, NULL);
+  GRAFT_TRY(begin_plan(graph, options, limits, plan));
+  GRAFT_TRY(graft_plan_copy_graph(plan, graph, options));
+  return run_passes(plan);
+}
+
+// The same, with less on devices whose memory it does not fit until it does.
+static graft_status design_to_fit(const graft_graph *graph, const graft_plan_options *options, graft_plan **out_plan) {
+  graft_plan_limits limits = {.is_closed = {false}};
+  for (uint32_t d = 0; d < GRAFT_PLAN_MAX_DEVICES; ++d) limits.weights[d] = SIZE_MAX;
+  graft_status status = design(graph, options, &limits, out_plan);
+  while (*out_plan != NULL && graft_plan_tighten(*out_plan, status, &limits)) {
+    *(*out_plan)->error = (graft_error){0};
+    graft_plan_destroy(*out_plan);
+    status = design(graph, options, &limits, out_plan);
+  }
+  return status;
 }
 
 graft_status graft_plan_create(const graft_graph *graph, const graft_plan_options *options, graft_plan **out_plan) {
@@ -178,13 +205,15 @@ graft_status graft_plan_create(const graft_graph *graph, const graft_plan_option
   graft_plan_options copy;
   GRAFT_TRY(graft_versioned_copy(&copy, sizeof copy, options, "a graft_plan_options", error));
   GRAFT_TRY(check_options(graph, &copy, error));
-  graft_plan *plan = calloc(1, sizeof *plan);
-  if (plan == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for a plan");
-  // A default mutex needs no resources on the systems we build for, so this cannot fail.
-  pthread_mutex_init(&plan->inputs_lock, NULL);
-  graft_status status = begin_plan(graph, &copy, plan);
-  if (status == GRAFT_OK) status = graft_plan_copy_graph(plan, graph, &copy);
-  if (status == GRAFT_OK) status = run_passes(plan);
+  graft_plan *plan = NULL;
+  graft_status status = design_to_fit(graph, &copy, &plan);
+  const bool is_measured = (copy.flags & GRAFT_PLAN_MEASURE_ONLY) != 0;
+  if (status == GRAFT_OK && !is_measured) status = graft_plan_fill_constants(plan);
+  if (status == GRAFT_OK && !is_measured) status = graft_plan_record(plan);
+  const bool is_alone = plan != NULL && plan->n_devices == 1 && plan->memory_budget == 0;
+  if (status == GRAFT_E_NO_MEMORY && is_alone && !graft_plan_is_host(plan, 0))
+    graft_error_note(error, "less is needed within a memory budget, or with another device behind %s",
+                     graft_device_name(plan->device));
   if (status != GRAFT_OK) {
     graft_plan_destroy(plan);
     return status;
@@ -197,7 +226,7 @@ graft_status graft_plan_create(const graft_graph *graph, const graft_plan_option
 }
 
 static void release_constant(graft_plan *plan, uint32_t device, graft_constant_entry *entry) {
-  if (entry == NULL || plan->memory_budget > 0) return;
+  if (entry == NULL || entry->is_resident) return;
   if (entry->last_user == plan) entry->last_user = NULL;
   graft_constant_cache_release(plan->devices[device].device, entry);
 }
@@ -213,6 +242,7 @@ void graft_plan_destroy(graft_plan *plan) {
     }
   }
   for (uint32_t d = 0; d < plan->n_devices; ++d) {
+    graft_prefetch_close(plan, d);
     if (plan->devices[d].recording != NULL) plan->devices[d].backend->record_destroy(plan->devices[d].recording);
   }
   for (uint32_t s = 0; s < plan->steps.n; ++s) {

@@ -29,6 +29,7 @@ typedef struct graft_plan_constant {
   size_t bytes;
   uint32_t device;
   bool is_read;                // by a kernel that takes it as it is
+  bool is_brought;             // to the arena, while the plan runs
   bool is_output;              // of the graph: read from the host
   uint32_t last_segment;       // with a memory budget: the last one that reads the source where it lies
   graft_constant_entry *copy;  // where kernels cannot read the source: other memory, or a misaligned address
@@ -56,7 +57,7 @@ typedef struct graft_planned_step {
   uint32_t n_fused;                // steps that it stands for; 0: itself
 } graft_planned_step;
 
-// With a memory budget: a constant that is brought to its device, packed or as it is, when a segment begins that needs
+// With a budget: a constant that is brought to its device, packed or as it is, when a segment begins that needs
 // it, and lies in the arena until the last such segment is over.
 typedef struct graft_plan_resident {
   graft_constant_entry entry;      // of the plan's own; nobody shares it
@@ -65,6 +66,7 @@ typedef struct graft_plan_resident {
   uint32_t input, device;
   uint32_t index;        // among the plan's residents, as they were made
   uint32_t first, last;  // segments
+  uint32_t begin;        // the segment beside which it is brought; |first|: before that begins
   int32_t storage;       // or GRAFT_PLAN_NONE
   graft_status status;   // of bringing it, in the current run
 } graft_plan_resident;
@@ -74,7 +76,13 @@ typedef struct graft_plan_device {
   graft_device *device;
   const graft_backend_def *backend;
   graft_device_info info;
-  uint32_t n_steps;  // of the recording
+  uint32_t n_steps;     // of the recording
+  size_t budget;        // of values and what is brought; 0: nothing is brought
+  size_t kept_bytes;    // of constants that must be allocated for the plan
+  size_t weight_limit;  // of constants that may be kept on it
+  bool is_closed;       // takes only what no other device can run
+  bool is_prefetching;  // constants are brought while the segment before runs
+  struct graft_prefetch *prefetch;
   graft_recording *recording;
   graft_memory_block memory;  // of the arena
   graft_memory_report report;
@@ -148,6 +156,12 @@ struct graft_plan {
 
 // Appends to a list; fails with a sentence in the plan's error.
 graft_status graft_plan_append(graft_plan *plan, graft_plan_list *list, void *item);
+// How much of each device a plan may take; lowered until it fits.
+typedef struct graft_plan_limits {
+  size_t weights[GRAFT_PLAN_MAX_DEVICES];
+  bool is_closed[GRAFT_PLAN_MAX_DEVICES];
+} graft_plan_limits;
+
 // Gives |tensor| its id in the plan.
 graft_status graft_plan_add_tensor(graft_plan *plan, graft_tensor *tensor);
 graft_status graft_plan_no_memory(graft_plan *plan);
@@ -170,6 +184,11 @@ static inline bool graft_plan_is_host(const graft_plan *plan, uint32_t device) {
 // Whether kernels on |device| can use addresses of |owner|.
 static inline bool graft_plan_can_access(const graft_plan *plan, uint32_t device, uint32_t owner) {
   return device == owner || (graft_plan_is_host(plan, device) && graft_plan_is_host(plan, owner));
+}
+
+// What |entry| is of, where it is brought while the plan runs; else NULL.
+static inline graft_plan_resident *graft_plan_resident_of(graft_constant_entry *entry) {
+  return entry != NULL && entry->is_resident ? (graft_plan_resident *)(void *)entry : NULL;
 }
 
 // transfer.c: the plan's own operators. A transfer copies input 0 to output 0, which may be elsewhere and laid out
@@ -212,6 +231,14 @@ graft_status graft_plan_drop_dead_steps(graft_plan *plan);
 // place.c: on which device every node runs, and why. Nothing to do for one device. A node that none can run but as its
 // decomposition is replaced by that.
 graft_status graft_plan_place(graft_plan *plan);
+// split.c: places what follows once a device has all the weights that it may keep. |masks|: bit d of a node's: device d
+// can run it. Nodes that it says nothing of are left as they are.
+graft_status graft_plan_split(graft_plan *plan, const uint32_t *masks);
+// fit.c: bytes of device |index| that a plan may take.
+size_t graft_plan_capacity(const graft_plan *plan, uint32_t index);
+// fit.c: whether |plan|, which came to |status|, asks more of a device than it has, and might not with the limits that
+// were lowered: it should be made anew.
+bool graft_plan_tighten(const graft_plan *plan, graft_status status, graft_plan_limits *limits);
 // expand.c: builds the decomposition of |node| in the plan's scratch graph, behind the nodes that it has.
 graft_status graft_plan_decompose(graft_plan *plan, const graft_node *node, graft_tensor **out_results);
 // expand.c: whether |result|, which a decomposition gave, is what output |index| of |node| must be.
@@ -250,6 +277,20 @@ graft_status graft_plan_take_inputs(graft_plan *plan, graft_error *error);
 // run/plan_fill.c: brings what |segment| needs, and gives back what nobody needs any more behind it. No allocation.
 graft_status graft_plan_bring(graft_plan *plan, const graft_plan_segment *segment, graft_error *error);
 void graft_plan_give_back(const graft_plan *plan, uint32_t segment);
+// run/plan_prefetch.c: what device |index| needs so that constants come while it runs; nothing where it does not. They
+// begin beside the segment before, and have arrived when |await| returns. All but |open| and |close| allocate nothing.
+graft_status graft_prefetch_open(graft_plan *plan, uint32_t index);
+void graft_prefetch_close(graft_plan *plan, uint32_t index);
+// Host memory that |plan| would take for it.
+size_t graft_prefetch_bytes(const graft_plan *plan);
+// Begins to bring what |segment| needs. After that a little is done with every call, until it is false.
+void graft_prefetch_begin(graft_plan *plan, const graft_plan_segment *segment);
+bool graft_prefetch_work(void *prefetch);
+graft_status graft_prefetch_await(graft_plan *plan, const graft_plan_segment *segment, graft_error *error);
+// After a run that failed: waits until nothing is on its way.
+void graft_prefetch_stop(graft_plan *plan);
+// The segment whose constants come while |segment| runs, or NULL.
+const graft_plan_segment *graft_prefetch_next(const graft_plan *plan, const graft_plan_segment *segment);
 // expand.c: nodes become steps with a kernel each; a node that only a reference could run is replaced by its
 // decomposition. Views disappear into the values that they view.
 graft_status graft_plan_expand(graft_plan *plan);

@@ -120,6 +120,7 @@ graft_status graft_plan_record(graft_plan *plan) {
     GRAFT_TRY(plan->devices[d].backend->record_end(plan->devices[d].recording, plan->error));
   }
   GRAFT_TRY(allocate_staging(plan));
+  for (uint32_t d = 0; d < plan->n_devices; ++d) GRAFT_TRY(graft_prefetch_open(plan, d));
   plan->is_recorded = true;
   return GRAFT_OK;
 }

@@ -12,6 +12,10 @@ void graft_plan_device_memory(const graft_plan *plan, uint32_t index, graft_memo
   *out_report = index < plan->n_devices ? plan->devices[index].report : (graft_memory_report){0};
 }
 
+size_t graft_plan_host_bytes(const graft_plan *plan) {
+  return plan->staging_bytes + graft_prefetch_bytes(plan);
+}
+
 uint32_t graft_plan_n_steps(const graft_plan *plan) {
   return plan->steps.n;
 }
@@ -106,6 +110,9 @@ static graft_status print_memory(const graft_plan *plan, graft_writer writer) {
   GRAFT_TRY(print_amount(writer, "workspace", report->workspace_bytes, "the largest; part of the arena"));
   GRAFT_TRY(print_amount(writer, "constants", report->constant_bytes, "used as they are"));
   GRAFT_TRY(print_amount(writer, "packed", report->packed_bytes, "constants in a kernel's own layout"));
+  for (uint32_t d = 0; d < plan->n_devices && plan->n_devices > 1; ++d) {
+    GRAFT_TRY(print_amount(writer, graft_device_name(plan->devices[d].device), plan->devices[d].report.peak_bytes, ""));
+  }
   return print_amount(writer, "peak", report->peak_bytes, "");
 }
 

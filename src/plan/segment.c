@@ -17,10 +17,11 @@ static size_t load_of(const graft_plan *plan, const graft_planned_step *step, se
     graft_constant_entry *entry = NULL;
     const graft_plan_constant *constant = graft_plan_constant_use(plan, step, i, &entry);
     if (constant == NULL) continue;
-    const graft_plan_resident *resident = (const graft_plan_resident *)entry;
-    size_t index = entry != NULL ? plan->n_constants + resident->index : (size_t)(constant - plan->constants);
+    const graft_plan_resident *resident = graft_plan_resident_of(entry);
+    if (entry != NULL && resident == NULL) continue;  // stays on the device
+    size_t index = resident != NULL ? plan->n_constants + resident->index : (size_t)(constant - plan->constants);
     if (load->marked[index] == load->stamp) continue;
-    bytes += entry != NULL ? entry->key.bytes + entry->key.alignment : constant->bytes;
+    bytes += resident != NULL ? entry->key.bytes + entry->key.alignment : constant->bytes;
     if (marks) load->marked[index] = load->stamp;
   }
   return bytes;

@@ -8,12 +8,12 @@ uint32_t graft_plan_n_stages(const graft_plan *plan) {
 // Constants that the stage reads where they lie, and those that stay on the device for all runs.
 static size_t constants_of(const graft_plan *plan, const graft_plan_segment *segment) {
   size_t bytes = graft_plan_segment_constants(plan, segment);
-  if (plan->memory_budget > 0) return bytes;
   for (uint32_t s = segment->first; s < segment->end; ++s) {
     const graft_planned_step *step = graft_plan_step_at(plan, s);
     for (uint32_t i = 0; i < step->node->n_inputs; ++i) {
       graft_constant_entry *entry = NULL;
-      if (graft_plan_constant_use(plan, step, i, &entry) != NULL && entry != NULL) bytes += entry->key.bytes;
+      if (graft_plan_constant_use(plan, step, i, &entry) == NULL || entry == NULL) continue;
+      if (!entry->is_resident) bytes += entry->key.bytes;
     }
   }
   return bytes;

@@ -110,7 +110,7 @@ static graft_status enter_residents(verify_pass *pass, uint32_t step) {
   const graft_plan *plan = pass->plan;
   for (uint32_t i = 0; i < plan->residents.n; ++i) {
     const graft_plan_resident *resident = plan->residents.items[i];
-    if (resident->storage == GRAFT_PLAN_NONE || plan->segments[resident->first].first != step) continue;
+    if (resident->storage == GRAFT_PLAN_NONE || plan->segments[resident->begin].first != step) continue;
     size_t begin = plan->storages[resident->storage].offset;
     GRAFT_TRY(enter(pass, &(occupant){.step = step,
                                       .first = step + 1,

@@ -68,6 +68,7 @@ graft_status graft_plan_bring(graft_plan *plan, const graft_plan_segment *segmen
   uint32_t n = segment->end_resident - segment->first_resident;
   if (n == 0) return GRAFT_OK;
   const graft_plan_device *device = &plan->devices[segment->device];
+  if (device->prefetch != NULL) return graft_prefetch_await(plan, segment, error);
   bring_pass pass = {plan, segment};
   if (device->backend->parallel != NULL) {
     device->backend->parallel(graft_device_state(device->device), bring_on_host, &pass, n);

@@ -150,8 +150,14 @@ static graft_status run_on_device(const graft_plan *plan, const segment_run *run
   watched.out_step = &stopped_at;
   watched.on_step_user = (void *)(uintptr_t)run;
   if (watched.on_step != NULL) watched.on_step = tell_step;
-  graft_status status =
-      device->backend->run(device->recording, segment->first_local, segment->first_local + n, &watched, error);
+  const uint32_t first = segment->first_local, end = first + n;
+  const graft_beside beside = {graft_prefetch_work, device->prefetch};
+  const bool is_prefetching = graft_prefetch_next(plan, segment) != NULL;
+  graft_status status = is_prefetching
+                            ? device->backend->run_beside(device->recording, first, end, &watched, &beside, error)
+                            : device->backend->run(device->recording, first, end, &watched, error);
+  // Transfers that come next may use the plan's staging memory.
+  while (is_prefetching && status == GRAFT_OK && graft_prefetch_work(device->prefetch)) continue;
   *out_step = segment->first + stopped_at - segment->first_local;
   return status;
 }
@@ -178,6 +184,8 @@ static graft_status run_segments(graft_plan *plan, const graft_run_control *cont
     const segment_run run = {&plan->segments[g], control};
     *out_step = run.segment->first;
     GRAFT_TRY(graft_plan_bring(plan, run.segment, error));
+    const graft_plan_segment *next = graft_prefetch_next(plan, run.segment);
+    if (next != NULL) graft_prefetch_begin(plan, next);
     GRAFT_TRY((run.segment->is_transfer ? run_transfers : run_on_device)(plan, &run, out_step, error));
     graft_plan_give_back(plan, g);
   }
@@ -194,6 +202,7 @@ graft_status graft_plan_run(graft_plan *plan, const graft_run_control *control) 
     plan->has_result = false;
     status = run_segments(plan, control != NULL ? control : &nobody, &stopped_at, &error);
     plan->has_result = status == GRAFT_OK;
+    if (status != GRAFT_OK) graft_prefetch_stop(plan);
     if (control != NULL && control->out_step != NULL) *control->out_step = stopped_at;
     if (status != GRAFT_OK) name_failing_step(plan, stopped_at, &error);
   }

@@ -1,0 +1,536 @@
+// Plans on CUDA devices that have less memory than they need, against a double of the driver that computes one function
+// and does everything as late as streams allow: constants that come while the segment before runs, graphs that are
+// split between devices, and work that is worth bringing its weights for.
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "fake_libcuda.h"
+#include "graft/cuda.h"
+#include "graft/graft.h"
+
+extern const graft_extension graft_extension_cpu_backend, graft_extension_cuda_backend;
+
+enum { FAKE_OUT_OF_MEMORY = 2, FAKE_ILLEGAL_ADDRESS = 700 };
+enum { ROWS = 64, COLUMNS = 1024, N = ROWS * COLUMNS, WEIGHT_BYTES = N * 4, N_LAYERS = 12, MOST_LAYERS = 16 };
+
+static fake_cuda_reset_fn reset;
+static fake_cuda_counts_fn get_counts;
+static fake_cuda_memory_fn set_memory;
+
+// ---- tests.layer.v1: y = factor · x + w ----
+
+typedef struct layer_attrs {
+  double factor;
+  int64_t work;  // floating-point operations that it says it has for an element
+} layer_attrs;
+
+static const graft_attr_def layer_schema[] = {
+    {.name = "factor", .type = GRAFT_ATTR_F64, .offset = offsetof(layer_attrs, factor), .default_f64 = 1},
+    {.name = "work", .type = GRAFT_ATTR_I64, .offset = offsetof(layer_attrs, work), .default_i64 = 1}};
+
+static graft_status infer(graft_infer_args *args) {
+  args->outputs[0] = *args->inputs[0];
+  return GRAFT_OK;
+}
+
+static graft_status reference(const graft_reference_args *args) {
+  const layer_attrs *attrs = args->attrs;
+  int64_t at[GRAFT_MAX_RANK] = {0};
+  do {
+    const float x = *(const float *)graft_view_at(&args->inputs[0], at);
+    const float w = *(const float *)graft_view_at(&args->inputs[1], at);
+    *(float *)graft_view_at(&args->outputs[0], at) = (float)attrs->factor * x + w;
+  } while (graft_index_next(&args->inputs[0].desc, at));
+  return GRAFT_OK;
+}
+
+static double count_flops(const void *attrs, const graft_tensor_desc *const *inputs, uint32_t n_inputs,
+                          const graft_tensor_desc *outputs) {
+  (void)inputs, (void)n_inputs;
+  return (double)((const layer_attrs *)attrs)->work * (double)graft_tensor_desc_elements(outputs);
+}
+
+static const char image[] = "none";
+static const graft_cuda_module module = {.struct_size = sizeof module, .name = "tests", .image = image};
+
+static graft_status prepare(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
+  graft_cuda_function *function = NULL;
+  GRAFT_TRY(graft_cuda_function_load(node->device, &module, FAKE_CUDA_ADD, 0, error, &function));
+  out_prepared->state = function;
+  return GRAFT_OK;
+}
+
+static graft_status encode(graft_encoder *encoder, const graft_encode_args *args) {
+  const fake_cuda_add params = {.x = args->inputs[0],
+                                .w = args->inputs[1],
+                                .y = args->outputs[0],
+                                .n = graft_tensor_desc_elements(args->node->outputs[0]),
+                                .factor = (float)((const layer_attrs *)args->node->attrs)->factor};
+  const graft_cuda_launch launch = {.struct_size = sizeof launch,
+                                    .function = args->state,
+                                    .grid = {1, 1, 1},
+                                    .block = {32, 1, 1},
+                                    .params = &params,
+                                    .params_bytes = sizeof params};
+  return graft_cuda_encode(encoder, &launch, args->error);
+}
+
+static const graft_op_def op = {.struct_size = sizeof op,
+                                .name = "tests.layer.v1",
+                                .traits = GRAFT_OP_PURE,
+                                .min_inputs = 2,
+                                .max_inputs = 2,
+                                .n_outputs = 1,
+                                .attrs = layer_schema,
+                                .n_attrs = 2,
+                                .attrs_bytes = sizeof(layer_attrs),
+                                .infer = infer,
+                                .reference = reference,
+                                .flops = count_flops};
+static const graft_kernel_def kernel = {.struct_size = sizeof kernel,
+                                        .name = "layer__cuda",
+                                        .op = "tests.layer.v1",
+                                        .backend = "cuda",
+                                        .prepare = prepare,
+                                        .encode = encode};
+static const graft_extension extension = {.struct_size = sizeof extension,
+                                          .abi_version = GRAFT_ABI_VERSION,
+                                          .name = "tests.layers",
+                                          .vendor = "tests",
+                                          .ops = &op,
+                                          .n_ops = 1,
+                                          .kernels = &kernel,
+                                          .n_kernels = 1};
+
+// ---- graphs ----
+
+typedef struct session {
+  graft_context *context;
+  graft_device *cpu, *gpu, *second;  // |second| only with "virtual=2"
+  graft_graph *graph;
+  int64_t live_objects;  // before: what lost devices held stays
+} session;
+
+static float weights[MOST_LAYERS][N];
+static float x[N], expected[N], got[N];
+
+static void open_context(const char *words, session *s) {
+  char devices[600];
+  snprintf(devices, sizeof devices, "cuda library=%s %s", FAKE_LIBCUDA, words);
+  const graft_context_options options = {.struct_size = sizeof options,
+                                         .devices = devices,
+                                         .ignore_environment = true,
+                                         .n_threads = 1,
+                                         .without_builtins = true};
+  *s = (session){0};
+  assert_int_equal(graft_context_create(&options, NULL, &s->context), GRAFT_OK);
+  assert_int_equal(graft_context_register(s->context, &graft_extension_cpu_backend), GRAFT_OK);
+  assert_int_equal(graft_context_register(s->context, &graft_extension_cuda_backend), GRAFT_OK);
+  assert_int_equal(graft_context_register(s->context, &extension), GRAFT_OK);
+}
+
+static graft_status open_devices(const char *words, session *s) {
+  GRAFT_TRY(graft_device_open(s->context, "cpu", &s->cpu));
+  GRAFT_TRY(graft_device_open(s->context, "cuda:0", &s->gpu));
+  return strstr(words, "virtual=2") != NULL ? graft_device_open(s->context, "cuda:1", &s->second) : GRAFT_OK;
+}
+
+// |work| has what each layer says that it has to do.
+static void build(session *s, int n_layers, const int64_t *work) {
+  graft_tensor_desc desc;
+  assert_int_equal(graft_tensor_desc_init(GRAFT_F32, 2, (int64_t[]){ROWS, COLUMNS}, NULL, &desc), GRAFT_OK);
+  assert_int_equal(graft_graph_create(s->context, &s->graph), GRAFT_OK);
+  graft_tensor *value = graft_graph_input(s->graph, "x", &desc);
+  for (int i = 0; i < n_layers; ++i) {
+    const graft_constant data = {.struct_size = sizeof data, .data = weights[i], .bytes = WEIGHT_BYTES};
+    const layer_attrs attrs = {.factor = 0.5 + i, .work = work != NULL ? work[i] : 1};
+    graft_tensor *const inputs[] = {value, graft_graph_constant(s->graph, "w", &desc, &data)};
+    graft_graph_apply(s->graph, "tests.layer.v1", &attrs, sizeof attrs, inputs, 2, &value);
+  }
+  graft_graph_output(s->graph, value, "y");
+  assert_int_equal(graft_graph_status(s->graph), GRAFT_OK);
+}
+
+static void begin(const char *words, int64_t memory, session *s) {
+  reset(0, 0);
+  set_memory(get_counts().live_bytes + memory);
+  open_context(words, s);
+  s->live_objects = get_counts().live_objects;
+  assert_int_equal(open_devices(words, s), GRAFT_OK);
+}
+
+static void end(session *s) {
+  if (s->graph != NULL) graft_graph_destroy(s->graph);
+  graft_context_destroy(s->context);
+}
+
+static void end_well(session *s) {
+  assert_int_equal(get_counts().hazards, 0);
+  end(s);
+  assert_int_equal(get_counts().live_objects, s->live_objects);
+  assert_int_equal(get_counts().hazards, 0);
+}
+
+static graft_plan *plan_for(const session *s, graft_plan_options options) {
+  graft_plan *plan = NULL;
+  options.struct_size = sizeof options;
+  if (graft_plan_create(s->graph, &options, &plan) != GRAFT_OK)
+    fail_msg("%s", graft_context_error(s->context)->message);
+  return plan;
+}
+
+static void fill_input(int run) {
+  for (int i = 0; i < N; ++i) x[i] = (float)((i * 7 + run * 13) % 101 - 50);
+}
+
+static graft_status run_plan(graft_plan *plan, float *out) {
+  GRAFT_TRY(graft_plan_write(plan, 0, x, sizeof x));
+  GRAFT_TRY(graft_plan_run(plan, NULL));
+  return graft_plan_read(plan, 0, out, sizeof x);
+}
+
+// |plan| gives the bytes of the reference on the host, run after run.
+static void check_results(const session *s, graft_plan *plan) {
+  graft_plan *host = plan_for(s, (graft_plan_options){.device = s->cpu});
+  for (int run = 0; run < 4; ++run) {
+    fill_input(run);
+    assert_int_equal(run_plan(host, expected), GRAFT_OK);
+    assert_int_equal(run_plan(plan, got), GRAFT_OK);
+    assert_memory_equal(got, expected, sizeof got);
+  }
+  graft_plan_destroy(host);
+}
+
+static uint32_t count_stages(const graft_plan *plan, const char *device) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < graft_plan_n_stages(plan); ++i) {
+    graft_stage_info stage;
+    graft_plan_stage(plan, i, &stage);
+    n += !stage.is_transfer && strcmp(stage.device, device) == 0;
+  }
+  return n;
+}
+
+static uint32_t count_steps(const graft_plan *plan, const char *device) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < graft_plan_n_steps(plan); ++i) {
+    graft_step_info step;
+    graft_plan_step(plan, i, &step);
+    n += strcmp(step.op->name, "tests.layer.v1") == 0 && strcmp(step.device, device) == 0;
+  }
+  return n;
+}
+
+static graft_memory_report report_of(const graft_plan *plan, uint32_t device) {
+  graft_memory_report report;
+  graft_plan_device_memory(plan, device, &report);
+  return report;
+}
+
+// ---- replay ----
+
+static void replays_give_the_bytes_of_ordinary_runs(void **state) {
+  (void)state;
+  session s;
+  begin("", (int64_t)1 << 30, &s);
+  build(&s, N_LAYERS, NULL);
+  graft_plan *plan = plan_for(&s, (graft_plan_options){.device = s.gpu});
+  check_results(&s, plan);
+  assert_int_equal(get_counts().graph_launches, 3);
+  const graft_cuda_runs_service *service = graft_device_service(s.gpu, GRAFT_CUDA_RUNS_SERVICE);
+  graft_cuda_run_counts counts = {.struct_size = sizeof counts};
+  service->count(s.gpu, &counts);
+  assert_int_equal(counts.n_dispatched, 1);
+  assert_int_equal(counts.n_captured, 1);
+  assert_int_equal(counts.n_replayed, 3);
+  graft_plan_destroy(plan);
+  end_well(&s);
+}
+
+// ---- budgets ----
+
+enum { N_VALUES = 3 };  // at a time: the input, what a layer reads and what it makes
+
+static void the_report_is_what_is_allocated(void **state) {
+  (void)state;
+  session s;
+  begin("", (int64_t)1 << 30, &s);
+  build(&s, N_LAYERS, NULL);
+  const int64_t before = get_counts().live_bytes;
+  for (int i = 0; i < 2; ++i) {
+    const size_t budget = i == 0 ? 0 : 8 * WEIGHT_BYTES;
+    graft_plan *plan = plan_for(&s, (graft_plan_options){.device = s.gpu, .memory_budget = budget});
+    assert_int_equal(get_counts().live_bytes - before, report_of(plan, 0).allocated_bytes);
+    graft_plan_destroy(plan);
+    assert_int_equal(get_counts().live_bytes, before);
+  }
+  end_well(&s);
+}
+
+static void constants_come_while_the_segment_before_runs(void **state) {
+  (void)state;
+  session s;
+  begin("", (int64_t)1 << 30, &s);
+  build(&s, N_LAYERS, NULL);
+  for (size_t budget = 16 * WEIGHT_BYTES; budget >= (N_VALUES + 2) * WEIGHT_BYTES; budget -= WEIGHT_BYTES) {
+    // Each constant may take a little more, to begin where it should.
+    const graft_plan_options options = {.device = s.gpu, .memory_budget = budget + 4096};
+    graft_plan *plan = plan_for(&s, options);
+    assert_true(report_of(plan, 0).peak_bytes <= options.memory_budget);
+    const int64_t overlaps = get_counts().overlaps;
+    check_results(&s, plan);
+    const bool is_cut = graft_plan_n_stages(plan) > 1;
+    assert_int_equal(is_cut, budget < (N_VALUES + N_LAYERS) * WEIGHT_BYTES);
+    assert_int_equal(get_counts().overlaps > overlaps, is_cut);
+    assert_int_equal(graft_plan_host_bytes(plan) > 0, true);
+    assert_int_equal(get_counts().hazards, 0);
+    graft_plan_destroy(plan);
+  }
+  end_well(&s);
+}
+
+// Two segments' constants at a time do not fit: they come one after the other, and results are the same.
+static void without_room_constants_come_late(void **state) {
+  (void)state;
+  session s;
+  begin("", (int64_t)1 << 30, &s);
+  build(&s, N_LAYERS, NULL);
+  graft_plan *plan =
+      plan_for(&s, (graft_plan_options){.device = s.gpu, .memory_budget = (N_VALUES + 1) * WEIGHT_BYTES});
+  check_results(&s, plan);
+  assert_int_equal(get_counts().overlaps, 0);
+  graft_plan_destroy(plan);
+  end_well(&s);
+}
+
+static bool stop_later(void *user) {
+  return --*(int *)user <= 0;
+}
+
+static void cancelled_runs_leave_nothing_on_its_way(void **state) {
+  (void)state;
+  session s;
+  begin("", (int64_t)1 << 30, &s);
+  build(&s, N_LAYERS, NULL);
+  graft_plan *plan = plan_for(&s, (graft_plan_options){.device = s.gpu, .memory_budget = 6 * WEIGHT_BYTES});
+  fill_input(0);
+  assert_int_equal(graft_plan_write(plan, 0, x, sizeof x), GRAFT_OK);
+  for (int n = 1; n < 12; ++n) {
+    int left = n;
+    const graft_run_control control = {.abort = stop_later, .abort_user = &left};
+    const graft_status status = graft_plan_run(plan, &control);
+    assert_true(status == GRAFT_E_CANCELLED || status == GRAFT_OK);
+    check_results(&s, plan);
+  }
+  graft_plan_destroy(plan);
+  end_well(&s);
+}
+
+// ---- several devices ----
+
+static void what_does_not_fit_goes_to_the_host(void **state) {
+  (void)state;
+  session s;
+  begin("", 8 * WEIGHT_BYTES, &s);
+  build(&s, N_LAYERS, NULL);
+  graft_device *const devices[] = {s.gpu, s.cpu};
+  graft_plan *plan = plan_for(&s, (graft_plan_options){.devices = devices, .n_devices = 2});
+  const uint32_t n_gpu = count_steps(plan, "cuda:0"), n_cpu = count_steps(plan, "cpu:0");
+  assert_in_range(n_gpu, 2, 7);
+  assert_int_equal(n_gpu + n_cpu, N_LAYERS);
+  assert_int_equal(count_stages(plan, "cuda:0"), 1);
+  assert_int_equal(count_stages(plan, "cpu:0"), 1);
+  graft_step_info last;
+  graft_plan_step(plan, graft_plan_n_steps(plan) - 1, &last);
+  assert_string_equal(last.placement, "weights do not fit cuda:0: on cpu:0");
+  assert_true(report_of(plan, 0).peak_bytes <= 8 * WEIGHT_BYTES);
+  check_results(&s, plan);
+  // Measuring says the same.
+  const graft_plan_options measuring = {.devices = devices, .n_devices = 2, .flags = GRAFT_PLAN_MEASURE_ONLY};
+  graft_plan_destroy(plan);
+  graft_plan *measured = plan_for(&s, measuring);
+  assert_int_equal(count_steps(measured, "cuda:0"), n_gpu);
+  graft_plan_destroy(measured);
+  end_well(&s);
+}
+
+static void what_fits_is_not_split(void **state) {
+  (void)state;
+  session s;
+  begin("", 64 * WEIGHT_BYTES, &s);
+  build(&s, N_LAYERS, NULL);
+  graft_device *const devices[] = {s.gpu, s.cpu};
+  graft_plan *plan = plan_for(&s, (graft_plan_options){.devices = devices, .n_devices = 2});
+  assert_int_equal(graft_plan_n_stages(plan), 1);
+  assert_int_equal(count_steps(plan, "cuda:0"), N_LAYERS);
+  // A second plan of the same weights needs none of them again.
+  set_memory(get_counts().live_bytes + 4 * WEIGHT_BYTES);
+  graft_plan *again = plan_for(&s, (graft_plan_options){.devices = devices, .n_devices = 2});
+  assert_int_equal(count_steps(again, "cuda:0"), N_LAYERS);
+  graft_plan_destroy(again);
+  graft_plan_destroy(plan);
+  end_well(&s);
+}
+
+static void two_devices_of_a_card_share_it(void **state) {
+  (void)state;
+  session s;
+  begin("virtual=2", 16 * WEIGHT_BYTES, &s);
+  build(&s, MOST_LAYERS, NULL);
+  graft_device *const devices[] = {s.gpu, s.second, s.cpu};
+  graft_plan *plan = plan_for(&s, (graft_plan_options){.devices = devices, .n_devices = 3});
+  assert_true(count_steps(plan, "cuda:0") > 1 && count_steps(plan, "cuda:1") > 1 && count_steps(plan, "cpu:0") > 1);
+  check_results(&s, plan);
+  graft_plan_destroy(plan);
+  end_well(&s);
+}
+
+static void a_device_without_room_is_left_out(void **state) {
+  (void)state;
+  session s;
+  begin("", WEIGHT_BYTES, &s);
+  build(&s, N_LAYERS, NULL);
+  graft_device *const devices[] = {s.gpu, s.cpu};
+  graft_plan *plan = plan_for(&s, (graft_plan_options){.devices = devices, .n_devices = 2});
+  assert_int_equal(count_steps(plan, "cpu:0"), N_LAYERS);
+  check_results(&s, plan);
+  graft_plan_destroy(plan);
+  end_well(&s);
+}
+
+// ---- bringing weights for work that is worth it ----
+
+static void large_work_brings_its_weights(void **state) {
+  (void)state;
+  session s;
+  int64_t work[N_LAYERS];
+  for (int i = 0; i < N_LAYERS; ++i) work[i] = 1000;
+  begin("", 10 * WEIGHT_BYTES, &s);
+  build(&s, N_LAYERS, work);
+  graft_device *const devices[] = {s.gpu, s.cpu};
+  graft_plan *plan = plan_for(&s, (graft_plan_options){.devices = devices, .n_devices = 2});
+  assert_int_equal(count_steps(plan, "cuda:0"), N_LAYERS);
+  assert_true(count_stages(plan, "cuda:0") > 2);
+  graft_step_info first, last;
+  graft_plan_step(plan, 0, &first);
+  graft_plan_step(plan, N_LAYERS - 1, &last);
+  assert_string_equal(last.placement, "its weights are brought to cuda:0");
+  assert_string_not_equal(first.placement, last.placement);
+  assert_true(get_counts().live_bytes <= 10 * WEIGHT_BYTES);
+  check_results(&s, plan);
+  assert_true(get_counts().overlaps > 0);
+  graft_plan_destroy(plan);
+  end_well(&s);
+}
+
+// 32 operations a byte are worth it: 128 for each of a weight's elements, which have four bytes.
+static void the_threshold_is_work_for_a_byte(void **state) {
+  (void)state;
+  session s;
+  int64_t work[N_LAYERS];
+  for (int i = 0; i < N_LAYERS; ++i) work[i] = i == N_LAYERS - 1 ? 128 : 127;
+  begin("", 8 * WEIGHT_BYTES, &s);
+  build(&s, N_LAYERS, work);
+  graft_device *const devices[] = {s.gpu, s.cpu};
+  graft_plan *plan = plan_for(&s, (graft_plan_options){.devices = devices, .n_devices = 2});
+  graft_step_info last;
+  graft_plan_step(plan, graft_plan_n_steps(plan) - 1, &last);
+  assert_string_equal(last.device, "cuda:0");
+  assert_true(count_steps(plan, "cpu:0") > 1);
+  check_results(&s, plan);
+  graft_plan_destroy(plan);
+  end_well(&s);
+}
+
+// ---- errors of the driver ----
+
+typedef struct life {
+  size_t budget;
+  bool is_split;
+} life;
+
+static graft_status live(session *s, const life *l) {
+  graft_plan *plan = NULL;
+  GRAFT_TRY(open_devices("", s));
+  int64_t work[N_LAYERS];
+  for (int i = 0; i < N_LAYERS; ++i) work[i] = 1000 * (i % 2);
+  build(s, N_LAYERS, work);
+  graft_device *const devices[] = {s->gpu, s->cpu};
+  const graft_plan_options options = {
+      .struct_size = sizeof options, .devices = devices, .n_devices = l->is_split ? 2 : 1, .memory_budget = l->budget};
+  GRAFT_TRY(graft_plan_create(s->graph, &options, &plan));
+  graft_status status = run_plan(plan, got);
+  if (status == GRAFT_OK) status = run_plan(plan, got);
+  graft_plan_destroy(plan);
+  return status;
+}
+
+static void survive(const life *l, int result) {
+  fill_input(1);
+  for (int64_t n = 1;; ++n) {
+    session s;
+    reset(0, 0);
+    set_memory(get_counts().live_bytes + (l->is_split ? 10 * WEIGHT_BYTES : (int64_t)1 << 30));
+    open_context("", &s);
+    reset(n, result);
+    graft_status status = live(&s, l);
+    const bool is_hit = get_counts().calls >= n;
+    if (status != GRAFT_OK) assert_true(graft_context_error(s.context)->message[0] != '\0');
+    if (status == GRAFT_OK && n > 1) assert_memory_equal(got, expected, sizeof got);
+    assert_int_equal(get_counts().hazards, 0);
+    reset(0, 0);
+    end(&s);
+    if (!is_hit) {
+      assert_int_equal(status, GRAFT_OK);
+      return;
+    }
+  }
+}
+
+static void any_call_may_fail(void **state) {
+  (void)state;
+  const life lives[] = {{.budget = 6 * WEIGHT_BYTES}, {.is_split = true}};
+  for (int i = 0; i < 2; ++i) {
+    session s;
+    begin("", (int64_t)1 << 30, &s);
+    build(&s, N_LAYERS, NULL);
+    graft_plan *host = plan_for(&s, (graft_plan_options){.device = s.cpu});
+    fill_input(1);
+    assert_int_equal(run_plan(host, expected), GRAFT_OK);
+    graft_plan_destroy(host);
+    end_well(&s);
+    survive(&lives[i], FAKE_OUT_OF_MEMORY);
+    survive(&lives[i], FAKE_ILLEGAL_ADDRESS);
+  }
+}
+
+int main(void) {
+  void *library = dlopen(FAKE_LIBCUDA, RTLD_NOW);
+  if (library == NULL) return 1;
+  *(void **)&reset = dlsym(library, "fake_cuda_reset");
+  *(void **)&get_counts = dlsym(library, "fake_cuda_get_counts");
+  *(void **)&set_memory = dlsym(library, "fake_cuda_set_memory");
+  for (int i = 0; i < MOST_LAYERS; ++i) {
+    for (int k = 0; k < N; ++k) weights[i][k] = (float)((k * 5 + i * 11) % 97 - 48);
+  }
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(replays_give_the_bytes_of_ordinary_runs),
+      cmocka_unit_test(the_report_is_what_is_allocated),
+      cmocka_unit_test(constants_come_while_the_segment_before_runs),
+      cmocka_unit_test(without_room_constants_come_late),
+      cmocka_unit_test(cancelled_runs_leave_nothing_on_its_way),
+      cmocka_unit_test(what_does_not_fit_goes_to_the_host),
+      cmocka_unit_test(what_fits_is_not_split),
+      cmocka_unit_test(two_devices_of_a_card_share_it),
+      cmocka_unit_test(a_device_without_room_is_left_out),
+      cmocka_unit_test(large_work_brings_its_weights),
+      cmocka_unit_test(the_threshold_is_work_for_a_byte),
+      cmocka_unit_test(any_call_may_fail),
+  };
+  return cmocka_run_group_tests_name("cuda_plan", tests, NULL, NULL);
+}
