@@ -1,5 +1,8 @@
 // The plug-in itself: a table of what it brings, and the function by which graft finds it.
 #include "acme.h"
+#if defined(ACME_WITH_CUDA)
+#include "acme_cuda.h"
+#endif
 
 static const graft_dtype dtypes[] = {&acme_dtype_q8};
 
@@ -22,12 +25,18 @@ const graft_extension acme_extension = {
 
 GRAFT_PLUGIN_EXPORT const graft_plugin_def *graft_extension_main(void);
 GRAFT_PLUGIN_EXPORT const graft_plugin_def *graft_extension_main(void) {
-  static const graft_extension *const extensions[] = {&acme_extension};
+  static const graft_extension *const extensions[] = {
+    &acme_extension,
+#if defined(ACME_WITH_CUDA)
+    &acme_cuda_extension,
+    &acme_gram_extension
+#endif
+  };
   static const graft_plugin_def plugin = {.struct_size = sizeof plugin,
                                           .abi_version = GRAFT_ABI_VERSION,
                                           .name = "acme",
                                           .version = "1.0",
                                           .extensions = extensions,
-                                          .n_extensions = 1};
+                                          .n_extensions = sizeof extensions / sizeof extensions[0]};
   return &plugin;
 }
