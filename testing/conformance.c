@@ -33,7 +33,9 @@ static bool matches(const char *pattern, const char *name) {
 }
 
 static bool is_for(const graft_kernel_def *kernel, const graft_backend_def *backend, const graft_op_def *op) {
-  return strcmp(kernel->backend, backend->name) == 0 && (kernel->op == NULL || strcmp(kernel->op, op->name) == 0);
+  bool runs_it = strcmp(kernel->backend, backend->name) == 0 ||
+                 (backend->kernels_of != NULL && strcmp(kernel->backend, backend->kernels_of) == 0);
+  return runs_it && (kernel->op == NULL || strcmp(kernel->op, op->name) == 0);
 }
 
 static graft_status find_kernels(subject *tested, graft_error *error) {

@@ -5,6 +5,7 @@
 #include "backends/cpu/device.h"
 #include "backends/cpu/features.h"
 #include "backends/cpu/topology.h"
+#include "backends/words.h"
 #include "graft/extension.h"
 
 extern const graft_extension graft_extension_cpu_backend;
@@ -64,9 +65,15 @@ void graft_cpu_device_release(graft_cpu_device *device) {
   pthread_mutex_destroy(&device->turn);
 }
 
+static graft_status refuse_word(void *user, const char *word, size_t length, graft_error *error) {
+  (void)user;
+  return GRAFT_FAIL(error, GRAFT_E_INVALID, "cpu:0 takes no words; got \"%.*s\"", length < 60 ? (int)length : 60, word);
+}
+
 static graft_status open_device(const graft_backend_config *config, uint32_t index, graft_error *error,
                                 void **out_state) {
   (void)index;
+  GRAFT_TRY(graft_words_read(config->devices, "cpu:0", refuse_word, NULL, error));
   graft_cpu_device *device = calloc(1, sizeof *device);
   if (device == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for a device");
   graft_status status = graft_cpu_device_init(config, error, device);

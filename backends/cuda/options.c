@@ -40,7 +40,7 @@ static bool read_entry(const char *entry, const char *end, graft_reason *why, gr
   while (entry < end) {
     const size_t length = strcspn(entry, separators);
     if (is_name && length > 0) {
-      is_ours = length == 4 && strncmp(entry, "cuda", 4) == 0;
+      is_ours = strncmp(entry, "cuda", 4) == 0 && (length == 4 || entry[4] == ':');
       is_name = false;
     } else if (is_ours && length > 0 && !read_word(entry, length, why, options)) {
       return false;

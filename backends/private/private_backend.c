@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "backends/cpu/device.h"
+#include "backends/words.h"
 #include "graft/extension.h"
 
 enum { N_DEVICES = 2 };
@@ -21,7 +22,7 @@ typedef struct block {
 typedef struct private_device {
   graft_cpu_device cpu;
   char name[16];
-  char *lacks;           // operators between commas, or NULL
+  char *lacks;           // operators with + between them, or NULL
   pthread_mutex_t lock;  // guards the rest
   uint32_t n_users;      // runs and copies that look at the memory now
   block *blocks;
@@ -34,45 +35,34 @@ static uint32_t count(const graft_backend_config *config, graft_reason *why) {
   return N_DEVICES;
 }
 
-// ---- configuration: "private:0 lacks a.b.v1,c.d.v1; private:1 lacks e.f.v1" ----
+// ---- configuration: "private:0 lacks=a.b.v1+c; private lacks=d" ----
 
-static graft_status read_entry(private_device *device, const char *text, size_t length, graft_error *error) {
-  char words[3][512] = {{0}};
-  if (length >= sizeof words[0]) {
-    return GRAFT_FAIL(error, GRAFT_E_INVALID, "what is said about %s is too long", device->name);
-  }
-  char entry[512];
-  memcpy(entry, text, length);
-  entry[length] = '\0';
-  int n = sscanf(entry, "%511s %511s %511s", words[0], words[1], words[2]);
-  if (n < 1 || strcmp(words[0], device->name) != 0) return GRAFT_OK;
-  if (n != 3 || strcmp(words[1], "lacks") != 0) {
-    return GRAFT_FAIL(error, GRAFT_E_INVALID, "\"%s\" is not understood; it must read %s lacks operator,operator",
-                      entry, device->name);
+static graft_status read_word(void *user, const char *word, size_t length, graft_error *error) {
+  static const char lacks[] = "lacks=";
+  private_device *device = user;
+  const size_t n = sizeof lacks - 1;
+  if (length <= n || strncmp(word, lacks, n) != 0) {
+    return GRAFT_FAIL(error, GRAFT_E_INVALID, "%s does not understand \"%.*s\"; it takes lacks=OPERATOR+OPERATOR",
+                      device->name, length < 60 ? (int)length : 60, word);
   }
   free(device->lacks);
-  device->lacks = strdup(words[2]);
+  device->lacks = strndup(word + n, length - n);
   return device->lacks != NULL ? GRAFT_OK : GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for a device");
 }
 
-static graft_status read_config(private_device *device, const char *text, graft_error *error) {
-  while (text != NULL && *text != '\0') {
-    size_t length = strcspn(text, ";");
-    GRAFT_TRY(read_entry(device, text, length, error));
-    text += length + (text[length] == ';');
-  }
-  return GRAFT_OK;
+// Whether |text| is |op|, or the part of it between vendor and version: "norm" of "acme.norm.v1".
+static bool is_name_of(const char *text, size_t length, const char *op) {
+  if (strlen(op) == length && memcmp(text, op, length) == 0) return true;
+  const char *noun = strchr(op, '.'), *version = strrchr(op, '.');
+  return noun != NULL && (size_t)(version - noun) == length + 1 && memcmp(text, noun + 1, length) == 0;
 }
 
 static bool accepts(void *state, const graft_node_info *node, graft_reason *why) {
   const private_device *device = state;
-  size_t length = strlen(node->op->name);
   for (const char *at = device->lacks; at != NULL && *at != '\0';) {
-    size_t n = strcspn(at, ",");
-    if (n == length && memcmp(at, node->op->name, n) == 0) {
-      return graft_refuse(why, "%s was told to lack it", device->name);
-    }
-    at += n + (at[n] == ',');
+    const size_t n = strcspn(at, "+");
+    if (is_name_of(at, n, node->op->name)) return graft_refuse(why, "%s was told to lack it", device->name);
+    at += n + (at[n] == '+');
   }
   return true;
 }
@@ -88,7 +78,7 @@ static graft_status open_device(const graft_backend_config *config, uint32_t ind
   snprintf(device->name, sizeof device->name, "private:%u", (unsigned)index);
   device->page = (size_t)sysconf(_SC_PAGESIZE);
   pthread_mutex_init(&device->lock, NULL);
-  graft_status status = read_config(device, config->devices, error);
+  graft_status status = graft_words_read(config->devices, device->name, read_word, device, error);
   if (status == GRAFT_OK) status = graft_cpu_device_init(config, error, &device->cpu);
   if (status != GRAFT_OK) {
     pthread_mutex_destroy(&device->lock);

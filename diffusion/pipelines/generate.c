@@ -47,14 +47,14 @@ static graft_status describe_latents(generation *g) {
 }
 
 // Bytes that must lie in memory at once. Mapped weights of a host device may be paged in and out; all else must stay.
-static graft_status measure(const generation *g, const graft_device_info *info, uint64_t *out_bytes) {
+static graft_status measure(const generation *g, uint32_t device, const graft_device_info *info, uint64_t *out_bytes) {
   graft_stage_request request = {
       .struct_size = sizeof request, .width = g->request->width, .height = g->request->height};
   uint64_t most = 0;
   for (uint32_t i = 0; i < g->n_prompts; ++i) {
     graft_pipeline_memory memory;
     request.n_tokens = (int32_t)g->prompts[i].ids.n_ids;
-    GRAFT_TRY(graft_pipeline_measure(g->pipeline, &request, &memory));
+    GRAFT_TRY(graft_pipeline_measure_device(g->pipeline, &request, device, &memory));
     uint64_t bytes = memory.peak_bytes;
     const graft_memory_report *stages = memory.stages;
     if (info->flags & GRAFT_DEVICE_HOST_MEMORY)
@@ -66,11 +66,11 @@ static graft_status measure(const generation *g, const graft_device_info *info, 
   return GRAFT_OK;
 }
 
-static graft_status check_memory(const generation *g) {
+static graft_status check_memory(const generation *g, uint32_t device) {
   graft_device_info info;
   uint64_t bytes;
-  graft_device_describe(g->pipeline->device, &info);
-  GRAFT_TRY(measure(g, &info, &bytes));
+  graft_device_describe(g->pipeline->devices[device], &info);
+  GRAFT_TRY(measure(g, device, &info, &bytes));
   if (info.memory_bytes == 0 || bytes <= info.memory_bytes) return GRAFT_OK;
   return GRAFT_FAIL(g->error, GRAFT_E_NO_MEMORY,
                     "%u picture%s of %dx%d would take %.1f GiB of memory and %s has %.1f GiB: ask for a smaller size",
@@ -83,7 +83,7 @@ static graft_status prepare(generation *g) {
   graft_generation_progress(g, GRAFT_PHASE_PREPARE, 0, 1);
   GRAFT_TRY(describe_latents(g));
   GRAFT_TRY(graft_generation_tokenize(g));
-  GRAFT_TRY(check_memory(g));
+  for (uint32_t d = 0; d < g->pipeline->n_devices; ++d) GRAFT_TRY(check_memory(g, d));
   graft_generation_progress(g, GRAFT_PHASE_PREPARE, 1, 1);
   return GRAFT_OK;
 }

@@ -8,18 +8,33 @@ static graft_status fail_memory(graft_context *context) {
   return GRAFT_FAIL(graft_context_error_slot(context), GRAFT_E_NO_MEMORY, "out of memory while opening a model");
 }
 
+// What is wrong with the list itself a plan says.
+static graft_status set_devices(graft_pipeline *pipeline, const graft_pipeline_options *options, graft_error *error) {
+  if (options->n_devices > MAX_DEVICES || (options->n_devices > 0 && !options->devices))
+    return GRAFT_FAIL(error, GRAFT_E_INVALID, "a pipeline takes 1 to %d devices, not %u", MAX_DEVICES,
+                      options->n_devices);
+  pipeline->n_devices = options->n_devices;
+  for (uint32_t i = 0; i < options->n_devices; ++i) pipeline->devices[i] = options->devices[i];
+  if (options->n_devices == 0 && options->device) pipeline->devices[pipeline->n_devices++] = options->device;
+  if (!options->device || options->device == pipeline->devices[0]) return GRAFT_OK;
+  return GRAFT_FAIL(error, GRAFT_E_INVALID, "device is not the first of devices; leave it NULL");
+}
+
 static graft_status set_options(graft_pipeline *pipeline, const graft_pipeline_options *given) {
   graft_pipeline_options options;
   graft_error *error = graft_context_error_slot(pipeline->context);
   if (given) {
     GRAFT_TRY(graft_versioned_copy(&options, sizeof options, given, "a graft_pipeline_options", error));
     pipeline->plan_flags = options.plan_flags;
-    pipeline->device = options.device;
+    GRAFT_TRY(set_devices(pipeline, &options, error));
     pipeline->force_kernel = options.force_kernel;
     pipeline->transformer_path = options.transformer;
     pipeline->type = options.type;
   }
-  return pipeline->device ? GRAFT_OK : graft_device_open(pipeline->context, "cpu", &pipeline->device);
+  if (pipeline->n_devices > 0) return GRAFT_OK;
+  GRAFT_TRY(graft_device_open(pipeline->context, "cpu", &pipeline->devices[0]));
+  pipeline->n_devices = 1;
+  return GRAFT_OK;
 }
 
 graft_status graft_pipeline_open(graft_context *context, const char *path, const graft_pipeline_options *options,
@@ -88,8 +103,10 @@ void graft_pipeline_describe(const graft_pipeline *pipeline, graft_pipeline_info
   *out_info = info;
 }
 
-graft_status graft_pipeline_measure(graft_pipeline *pipeline, const graft_stage_request *request,
-                                    graft_pipeline_memory *out_memory) {
+enum { ALL_DEVICES = MAX_DEVICES };
+
+static graft_status measure(graft_pipeline *pipeline, const graft_stage_request *request, uint32_t device,
+                            graft_pipeline_memory *out_memory) {
   static const part_id parts[GRAFT_N_STAGES] = {PART_TEXT_ENCODER, PART_TRANSFORMER, PART_DECODER};
   graft_pipeline_memory memory = {0};
   graft_stage_request wanted;
@@ -100,7 +117,8 @@ graft_status graft_pipeline_measure(graft_pipeline *pipeline, const graft_stage_
     wanted.stage = (graft_pipeline_stage)i;
     pipeline_stage stage;
     GRAFT_TRY(graft_pipeline_stage_open(pipeline, &wanted, GRAFT_PLAN_MEASURE_ONLY, &stage));
-    graft_plan_memory(stage.plan, &memory.stages[i]);
+    if (device == ALL_DEVICES) graft_plan_memory(stage.plan, &memory.stages[i]);
+    else graft_plan_device_memory(stage.plan, device, &memory.stages[i]);
     memory.has_stage[i] = true;
     graft_pipeline_stage_close(&stage);
   }
@@ -110,6 +128,16 @@ graft_status graft_pipeline_measure(graft_pipeline *pipeline, const graft_stage_
   memory.peak_bytes = text > picture ? text : picture;
   *out_memory = memory;
   return GRAFT_OK;
+}
+
+graft_status graft_pipeline_measure(graft_pipeline *pipeline, const graft_stage_request *request,
+                                    graft_pipeline_memory *out_memory) {
+  return measure(pipeline, request, ALL_DEVICES, out_memory);
+}
+
+graft_status graft_pipeline_measure_device(graft_pipeline *pipeline, const graft_stage_request *request,
+                                           uint32_t device, graft_pipeline_memory *out_memory) {
+  return measure(pipeline, request, device, out_memory);
 }
 
 void graft_generate_request_init(const graft_pipeline *pipeline, graft_generate_request *out_request) {

@@ -51,11 +51,12 @@ typedef struct pipeline_stage {
   graft_plan *plan;
 } pipeline_stage;
 
-enum { MAX_TRANSFORMER_STAGES = 4 };
+enum { MAX_TRANSFORMER_STAGES = 4, MAX_DEVICES = 16 };
 
 struct graft_pipeline {
   graft_context *context;
-  graft_device *device;
+  graft_device *devices[MAX_DEVICES];  // best first
+  uint32_t n_devices;
   uint32_t plan_flags;
   const char *force_kernel;
   const char *transformer_path;  // while the pipeline is opened: weights used instead of the model's; NULL: none
@@ -110,6 +111,9 @@ GRAFT_NODISCARD graft_status graft_pipeline_transformer(graft_pipeline *pipeline
                                                         pipeline_stage **out_stage);
 GRAFT_NODISCARD graft_status graft_pipeline_decoder(graft_pipeline *pipeline, const graft_stage_request *request,
                                                     pipeline_stage **out_stage);
+// As graft_pipeline_measure, of one of the pipeline's devices.
+GRAFT_NODISCARD graft_status graft_pipeline_measure_device(graft_pipeline *pipeline, const graft_stage_request *request,
+                                                           uint32_t device, graft_pipeline_memory *out_memory);
 // Closes cached transformers of other sizes than |request|'s, or all of them (NULL) and the decoder.
 void graft_pipeline_drop_stages(graft_pipeline *pipeline, const graft_stage_request *request);
 

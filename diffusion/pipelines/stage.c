@@ -74,7 +74,7 @@ static graft_status build(graft_pipeline *pipeline, const graft_stage_request *r
 }
 
 static graft_status fill_converted(graft_pipeline *pipeline, const graft_stage_request *r) {
-  return graft_converted_fill(pipeline->parts[stage_parts[r->stage]].converted, pipeline->device,
+  return graft_converted_fill(pipeline->parts[stage_parts[r->stage]].converted, pipeline->devices[0],
                               graft_context_error_slot(pipeline->context));
 }
 
@@ -131,7 +131,8 @@ graft_status graft_pipeline_stage_open(graft_pipeline *pipeline, const graft_sta
   if (status != GRAFT_OK) goto fail;
   const graft_plan_options options = {.struct_size = sizeof options,
                                       .flags = pipeline->plan_flags | plan_flags,
-                                      .device = pipeline->device,
+                                      .devices = pipeline->devices,
+                                      .n_devices = pipeline->n_devices,
                                       .force_kernel = pipeline->force_kernel};
   status = graft_plan_create(stage.graph, &options, &stage.plan);
   if (status != GRAFT_OK) goto fail;

@@ -36,8 +36,9 @@ typedef struct graft_backend_config {
   uint32_t struct_size;
   int32_t n_threads;       // 0: one per core that this process may use
   const char *cpu_target;  // "baseline", "avx2", "avx512"; NULL: the best that the CPU has
-  // What single devices are told, as "private:0 lacks acme.hardswish.v1,acme.norm.v1; private:1 …": entries between
-  // semicolons, each a device's name and words that its backend's header explains. NULL: nothing.
+  // What single devices are told, as "private:0 lacks=acme.hardswish.v1+softmax; cuda replay=off": entries between
+  // semicolons, each the name of a device, or of a backend for all of its devices, and words that the backend's header
+  // explains. NULL: nothing.
   const char *devices;
 } graft_backend_config;
 

@@ -62,6 +62,9 @@ typedef struct graft_pipeline_options {
   // those of diffusers or of ComfyUI, layers may be quantised (docs/quantisation.md). NULL: the model's own.
   const char *transformer;
   graft_weight_type type;
+  // Several devices, best first, instead of |device|: graft_plan_options.devices of every plan. At most 16.
+  graft_device *const *devices;
+  uint32_t n_devices;
 } graft_pipeline_options;
 
 // Opens a model in the diffusers folder layout: |path| holds model_index.json, or only some of the part folders, or is

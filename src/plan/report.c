@@ -100,6 +100,15 @@ static graft_status print_amount(graft_writer writer, const char *what, size_t b
   return write_text(writer, line);
 }
 
+static graft_status print_device(const graft_plan *plan, uint32_t device, graft_writer writer) {
+  char note[64];
+  uint32_t n_steps = 0;
+  for (uint32_t s = 0; s < plan->steps.n; ++s) n_steps += graft_plan_step_at(plan, s)->node->device == device;
+  snprintf(note, sizeof note, "at its peak; %u step%s", (unsigned)n_steps, n_steps == 1 ? "" : "s");
+  const graft_plan_device *used = &plan->devices[device];
+  return print_amount(writer, graft_device_name(used->device), used->report.peak_bytes, note);
+}
+
 static graft_status print_memory(const graft_plan *plan, graft_writer writer) {
   const graft_memory_report *report = &plan->report;
   char note[96], amount[24];
@@ -110,10 +119,9 @@ static graft_status print_memory(const graft_plan *plan, graft_writer writer) {
   GRAFT_TRY(print_amount(writer, "workspace", report->workspace_bytes, "the largest; part of the arena"));
   GRAFT_TRY(print_amount(writer, "constants", report->constant_bytes, "used as they are"));
   GRAFT_TRY(print_amount(writer, "packed", report->packed_bytes, "constants in a kernel's own layout"));
-  for (uint32_t d = 0; d < plan->n_devices && plan->n_devices > 1; ++d) {
-    GRAFT_TRY(print_amount(writer, graft_device_name(plan->devices[d].device), plan->devices[d].report.peak_bytes, ""));
-  }
-  return print_amount(writer, "peak", report->peak_bytes, "");
+  GRAFT_TRY(print_amount(writer, "peak", report->peak_bytes, ""));
+  for (uint32_t d = 0; d < plan->n_devices && plan->n_devices > 1; ++d) GRAFT_TRY(print_device(plan, d, writer));
+  return GRAFT_OK;
 }
 
 graft_status graft_plan_print(const graft_plan *plan, graft_writer writer) {

@@ -38,7 +38,7 @@ static graft_planned_step *find_step(const graft_plan *plan, const char *op) {
 
 static void SC10_steps_on_the_wrong_device_are_found(void **state) {
   (void)state;
-  schedule *s = schedule_open(1, "private:0 lacks plan.reference.v1");
+  schedule *s = schedule_open(1, "private:0 lacks=plan.reference.v1");
   graft_plan *plan = build(s, 0);
   assert_int_equal(graft_plan_verify(plan), GRAFT_OK);
   graft_planned_step *reference = find_step(plan, "plan.reference.v1");
@@ -59,7 +59,7 @@ static void SC10_steps_on_the_wrong_device_are_found(void **state) {
 // The bug class of SC2: storage of one device, and the in-place step behind it on the other.
 static void SC10_foreign_destinations_are_found(void **state) {
   (void)state;
-  schedule *s = schedule_open(1, "private:0 lacks plan.reference.v1");
+  schedule *s = schedule_open(1, "private:0 lacks=plan.reference.v1");
   graft_plan *plan = build(s, 0);
   graft_tensor *root = find_step(plan, "plan.reference.v1")->node->outputs[0];
   root->device = 0;
@@ -76,7 +76,7 @@ static void SC10_foreign_destinations_are_found(void **state) {
 
 static void SC10_gaps_between_segments_are_found(void **state) {
   (void)state;
-  schedule *s = schedule_open(1, "private:0 lacks plan.reference.v1");
+  schedule *s = schedule_open(1, "private:0 lacks=plan.reference.v1");
   graft_plan *plan = build(s, 0);
   assert_true(plan->n_segments >= 3);
   ++plan->segments[1].first;
@@ -95,7 +95,7 @@ static void SC10_gaps_between_segments_are_found(void **state) {
 
 static void SC10_constants_over_values_are_found(void **state) {
   (void)state;
-  schedule *s = schedule_open(1, "private:0 lacks plan.reference.v1");
+  schedule *s = schedule_open(1, "private:0 lacks=plan.reference.v1");
   graft_plan *plan = build(s, 8192);
   assert_int_equal(plan->residents.n, 1);
   const graft_plan_resident *resident = plan->residents.items[0];

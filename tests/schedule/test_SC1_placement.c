@@ -35,7 +35,7 @@ static graft_tensor *build(schedule *s) {
 
 static void SC1_missing_operators_run_elsewhere(void **state) {
   (void)state;
-  schedule *s = schedule_open(1, "private:0 lacks plan.reference.v1");
+  schedule *s = schedule_open(1, "private:0 lacks=plan.reference.v1");
   (void)build(s);
   static printed before, after;
   before.n = after.n = 0;
@@ -62,7 +62,7 @@ static void SC1_missing_operators_run_elsewhere(void **state) {
 
 static void SC1_pins_are_kept_or_refused(void **state) {
   (void)state;
-  schedule *s = schedule_open(1, "private:1 lacks plan.add.v1");
+  schedule *s = schedule_open(1, "private:1 lacks=plan.add.v1");
   graft_tensor *b = build(s);
   graft_device *const devices[] = {s->first, s->second};
   graft_pin pin = {b, s->second};
@@ -97,7 +97,7 @@ static void SC1_wrong_device_lists_are_refused(void **state) {
 
 static void SC1_nobody_can_run_it(void **state) {
   (void)state;
-  schedule *s = schedule_open(1, "private:0 lacks plan.reference.v1; private:1 lacks plan.reference.v1");
+  schedule *s = schedule_open(1, "private:0 lacks=plan.reference.v1; private:1 lacks=plan.reference.v1");
   (void)build(s);
   graft_device *const devices[] = {s->first, s->second};
   graft_plan *plan = NULL;
@@ -112,7 +112,7 @@ static void SC1_nobody_can_run_it(void **state) {
 // A decomposition keeps its node on the device that is preferred, although another one has a kernel for the whole.
 static void SC1_decompositions_come_before_other_devices(void **state) {
   (void)state;
-  schedule *s = schedule_open(1, "private:0 lacks plan.packed.v1; private:1 lacks plan.scale.v1");
+  schedule *s = schedule_open(1, "private:0 lacks=plan.packed.v1; private:1 lacks=plan.scale.v1");
   graft_tensor *x = plan_input(s->graph, "x", 2, 1);
   graft_tensor *y = plan_apply1(s->graph, "plan.nested.v1", (plan_attrs){.factor = 2}, x);
   // Neither device can run all parts of this one: they are placed one by one.
@@ -132,7 +132,7 @@ static void SC1_decompositions_come_before_other_devices(void **state) {
 
 static void SC1_parts_go_to_different_devices(void **state) {
   (void)state;
-  schedule *s = schedule_open(1, "private:0 lacks plan.scale.v1; private:1 lacks plan.add.v1");
+  schedule *s = schedule_open(1, "private:0 lacks=plan.scale.v1; private:1 lacks=plan.add.v1");
   graft_tensor *x = plan_input(s->graph, "x", 2, 1);
   graft_tensor *h = schedule_add(s->graph, x, x);
   graft_tensor *y = schedule_write(s->graph, "plan.nested.v1", (plan_attrs){.factor = 2}, h, NULL, h);

@@ -48,7 +48,7 @@ static void expect_device(const graft_plan *plan, uint32_t step, const char *op,
 
 static void SC2_in_place_node_runs_where_its_memory_is(void **state) {
   (void)state;
-  schedule *s = schedule_open(1, "private:0 lacks plan.reference.v1");
+  schedule *s = schedule_open(1, "private:0 lacks=plan.reference.v1");
   build(s);
   graft_device *const lists[2][2] = {{s->first, s->second}, {s->first, s->cpu}};
   for (int i = 0; i < 2; ++i) {
@@ -70,7 +70,7 @@ static void SC2_in_place_node_runs_where_its_memory_is(void **state) {
 
 static void SC2_thousand_runs_of_thousand_are_equal(void **state) {
   (void)state;
-  schedule *s = schedule_open(2, "private:0 lacks plan.reference.v1");
+  schedule *s = schedule_open(2, "private:0 lacks=plan.reference.v1");
   build(s);
   graft_device *const devices[] = {s->first, s->second};
   graft_plan *plan = schedule_plan(s->graph, devices, 2, 0);
@@ -82,7 +82,7 @@ static void SC2_thousand_runs_of_thousand_are_equal(void **state) {
 // The owner cannot run the node either: copied in, run elsewhere, and copied back over the exact range.
 static void SC2_owner_that_lacks_the_node_gets_it_back(void **state) {
   (void)state;
-  schedule *s = schedule_open(1, "private:0 lacks plan.reference.v1; private:1 lacks plan.add.v1");
+  schedule *s = schedule_open(1, "private:0 lacks=plan.reference.v1; private:1 lacks=plan.add.v1");
   build(s);
   graft_device *const devices[] = {s->first, s->second};
   graft_plan *plan = schedule_plan(s->graph, devices, 2, 0);
@@ -96,7 +96,7 @@ static void SC2_owner_that_lacks_the_node_gets_it_back(void **state) {
 
 static void SC2_parts_of_a_state_are_written_back_exactly(void **state) {
   (void)state;
-  schedule *s = schedule_open(1, "private:1 lacks plan.scale.v1");
+  schedule *s = schedule_open(1, "private:1 lacks=plan.scale.v1");
   graft_tensor *cache = plan_input(s->graph, "cache", 4, 2);
   graft_tensor *part =
       schedule_slice(s->graph, plan_apply1(s->graph, "plan.transpose.v1", (plan_attrs){0}, cache), 1, 1);

@@ -37,7 +37,7 @@ static uint64_t allocated(const graft_device *device) {
 
 static void SC4_every_device_takes_what_its_report_says(void **state) {
   (void)state;
-  schedule *s = schedule_open(1, "private:0 lacks plan.reference.v1");
+  schedule *s = schedule_open(1, "private:0 lacks=plan.reference.v1");
   graft_tensor *x = plan_input(s->graph, "x", ROWS, COLUMNS), *w = plan_constant(s->graph, "w", ROWS, COLUMNS, weights);
   graft_tensor *y = plan_apply1(s->graph, "plan.reference.v1", (plan_attrs){0}, plan_mix(s->graph, x, w, NULL));
   graft_graph_output(s->graph, plan_apply2(s->graph, "plan.packed.v1", y, w), "y");
@@ -67,7 +67,7 @@ static void SC4_every_device_takes_what_its_report_says(void **state) {
 
 static void SC4_stages_add_up(void **state) {
   (void)state;
-  schedule *s = schedule_open(1, "private:0 lacks plan.reference.v1");
+  schedule *s = schedule_open(1, "private:0 lacks=plan.reference.v1");
   graft_tensor *x = plan_input(s->graph, "x", 4, 4);
   graft_tensor *y = plan_apply1(s->graph, "plan.reference.v1", (plan_attrs){0}, schedule_scale(s->graph, x, 1));
   graft_graph_output(s->graph, schedule_scale(s->graph, y, 1), "y");
@@ -247,7 +247,7 @@ static void check_sweep(void *user, int64_t failed) {
 static void SC4_every_failing_allocation_is_a_status(void **state) {
   (void)state;
   for (int i = 0; i < 2; ++i) {
-    schedule *s = schedule_open(1, "private:0 lacks plan.reference.v1,plan.scale.v1; private:1 lacks plan.add.v1");
+    schedule *s = schedule_open(1, "private:0 lacks=plan.reference.v1+plan.scale.v1; private:1 lacks=plan.add.v1");
     graft_tensor *x = plan_input(s->graph, "x", ROWS, COLUMNS),
                  *w = plan_constant(s->graph, "w", ROWS, COLUMNS, weights);
     graft_tensor *y =

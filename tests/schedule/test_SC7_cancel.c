@@ -38,7 +38,7 @@ static graft_plan *build(schedule *s) {
 
 static void SC7_cancelled_on_the_second_device_and_run_again(void **state) {
   (void)state;
-  schedule *s = schedule_open(2, "private:0 lacks plan.slow.v1");
+  schedule *s = schedule_open(2, "private:0 lacks=plan.slow.v1");
   graft_plan *plan = build(s);
   for (int round = 0; round < 3; ++round) {
     atomic_bool is_cancelled = false;
@@ -68,7 +68,7 @@ static void cancel_behind_the_first(void *user, uint32_t step, bool is_end) {
 
 static void SC7_cancelled_before_a_transfer(void **state) {
   (void)state;
-  schedule *s = schedule_open(1, "private:0 lacks plan.slow.v1");
+  schedule *s = schedule_open(1, "private:0 lacks=plan.slow.v1");
   graft_plan *plan = build(s);
   atomic_bool is_cancelled = false;
   uint32_t step = 99;
@@ -100,7 +100,7 @@ static void observe(void *user, uint32_t step, bool is_end) {
 
 static void FU5_steps_of_several_devices_are_observed_in_order(void **state) {
   (void)state;
-  schedule *s = schedule_open(1, "private:0 lacks plan.slow.v1");
+  schedule *s = schedule_open(1, "private:0 lacks=plan.slow.v1");
   graft_plan *plan = build(s);
   plan_mock_release();
   observed o = {.is_in_order = true};
@@ -160,7 +160,7 @@ static void SC3_contexts_plan_run_and_register_in_parallel(void **state) {
   pthread_t threads[3];
   plan_mock_reset();
   for (int i = 0; i < 3; ++i) {
-    workers[i] = (worker){.s = schedule_open(2, "private:0 lacks plan.slow.v1"), .kind = i == 2};
+    workers[i] = (worker){.s = schedule_open(2, "private:0 lacks=plan.slow.v1"), .kind = i == 2};
     if (workers[i].kind == 0) graft_plan_destroy(build(workers[i].s));
   }
   plan_mock_release();

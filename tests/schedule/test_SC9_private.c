@@ -88,7 +88,7 @@ static void SC9_foreign_address_in_a_kernel_is_fatal(void **state) {
 
 static void SC9_devices_lack_what_they_are_told(void **state) {
   (void)state;
-  schedule *s = schedule_open(1, "private:1 lacks plan.add.v1,plan.scale.v1");
+  schedule *s = schedule_open(1, "private:1 lacks=plan.add.v1+plan.scale.v1");
   graft_tensor *x = plan_input(s->graph, "x", 2, 1);
   const graft_tensor_desc *descs[] = {graft_tensor_describe(x), graft_tensor_describe(x)};
   graft_node_info node = {.op = graft_context_find_op(s->context, "plan.scale.v1"),
@@ -112,7 +112,8 @@ static void SC9_devices_lack_what_they_are_told(void **state) {
   assert_int_equal(graft_context_create(&options, NULL, &context), GRAFT_OK);
   assert_int_equal(graft_context_register(context, &graft_extension_private_backend), GRAFT_OK);
   assert_int_equal(graft_device_open(context, "private", &device), GRAFT_E_INVALID);
-  assert_non_null(strstr(graft_context_error(context)->message, "it must read private:0 lacks"));
+  assert_non_null(
+      strstr(graft_context_error(context)->message, "private:0 does not understand \"wants\"; it takes lacks="));
   graft_context_destroy(context);
 }
 

@@ -8,6 +8,7 @@
 
 #include "graft/cpu.h"
 #include "graft/diffusion.h"
+#include "tools/graft/device_list.h"
 #include "tools/graft/progress.h"
 #include "tools/graft/tool.h"
 #include "tools/graft/weight_type.h"
@@ -15,7 +16,7 @@
 enum { MAX_RUNS = 1000 };
 
 typedef struct bench_wishes {
-  const char *model, *prompt, *fusion, *transformer, *type_name, *device;
+  const char *model, *prompt, *fusion, *transformer, *type_name, *devices;
   graft_weight_type type;
   int64_t n_runs, n_threads, n_steps, size[2];
   bool as_json, has_steps, has_size;
@@ -136,7 +137,10 @@ static graft_status time_generations(graft_context *context, const bench_wishes 
   work_count count = {0};
   double begun = tool_now(), unused;
   graft_pipeline_options options = {.struct_size = sizeof options, .transformer = w->transformer, .type = w->type};
-  GRAFT_TRY(graft_device_open(context, w->device, &options.device));
+  tool_device_list devices;
+  GRAFT_TRY(tool_device_list_open(context, w->devices, &devices));
+  options.devices = devices.items;
+  options.n_devices = devices.n;
   GRAFT_TRY(graft_pipeline_open(context, path, &options, &pipeline));
   graft_status status = generate_once(pipeline, w, &count, false, &unused);
   out_times->first = tool_now() - begun;
@@ -186,12 +190,13 @@ static int bench_generate(graft_context *context, const bench_wishes *wishes) {
 }
 
 static int run(const tool_command *self, int argc, char **argv) {
-  bench_wishes w = {.prompt = "a red apple on a blue background", .n_runs = 5, .device = "cpu"};
+  bench_wishes w = {.prompt = "a red apple on a blue background", .n_runs = 5};
   const tool_option options[] = {
       {"model", 'm', TOOL_TEXT, "FOLDER", "generate: model (default: the one that ships with graft).", &w.model, 0, 0,
        NULL},
       {"prompt", 'p', TOOL_TEXT, "TEXT", "generate: what to draw.", &w.prompt, 0, 0, NULL},
-      {"device", 0, TOOL_TEXT, "NAME", "generate: the device (default: cpu).", &w.device, 0, 0, NULL},
+      {"device", 0, TOOL_TEXT, "NAMES", "generate: devices, best first: cuda:0,cpu (default: cpu).", &w.devices, 0, 0,
+       NULL},
       {"transformer", 0, TOOL_TEXT, "FILE", TOOL_TRANSFORMER_HELP, &w.transformer, 0, 0, NULL},
       {"type", 0, TOOL_TEXT, "TYPE", TOOL_TYPE_HELP, &w.type_name, 0, 0, NULL},
       {"steps", 0, TOOL_INT, "N", "generate: sampler steps (default: the model's).", &w.n_steps, 1, 1e6, &w.has_steps},
@@ -210,7 +215,7 @@ static int run(const tool_command *self, int argc, char **argv) {
   bool is_peak = n == 1 && strcmp(what, "peak") == 0;
   if (n == 0 || (!is_peak && strcmp(what, "generate") != 0))
     return tool_usage(self, "say what to measure: graft bench generate, or graft bench peak");
-  graft_context *context = tool_open_planning_context(w.n_threads, w.fusion);
+  graft_context *context = tool_open_planning_context(&(tool_planning){w.n_threads, w.fusion, w.devices});
   if (context == NULL) return TOOL_FAILED;
   int code = is_peak ? bench_peak(context, &w) : bench_generate(context, &w);
   graft_context_destroy(context);

@@ -31,11 +31,11 @@ static json_t *describe(const char *name, const graft_device_info *info) {
 
 static void print_device(const char *name, const graft_device_info *info) {
   char total[32], free_bytes[32], largest[32];
-  printf("%-8s %s\n", name, info->name);
-  printf("%-8s memory %s, free %s, largest buffer %s\n", "", tool_format_bytes((double)info->memory_bytes, total),
+  printf("%-9s %s\n", name, info->name);
+  printf("%-9s memory %s, free %s, largest buffer %s\n", "", tool_format_bytes((double)info->memory_bytes, total),
          tool_format_bytes((double)info->free_bytes, free_bytes),
          tool_format_bytes((double)largest_buffer(info), largest));
-  printf("%-8s ", "");
+  printf("%-9s ", "");
   int n = 0;
   for (int i = 0; i < N_CAPABILITIES; ++i) {
     if (info->flags & capabilities[i].flag) printf("%s%s", n++ > 0 ? ", " : "", capabilities[i].words);
@@ -47,7 +47,7 @@ static void print_device(const char *name, const graft_device_info *info) {
 static void show_backend(graft_context *context, const graft_backend_def *backend, json_t *list) {
   graft_reason why = {0};
   uint32_t n = backend->count(graft_context_backend_config(context), &why);
-  if (n == 0 && list == NULL) printf("%-8s none: %s\n", backend->name, why.text);
+  if (n == 0 && list == NULL) printf("%-9s none: %s\n", backend->name, why.text);
   if (n == 0 && list != NULL)
     json_array_append_new(list, json_pack("{s:s, s:s}", "device", backend->name, "missing", why.text));
   for (uint32_t i = 0; i < n; ++i) {
@@ -56,7 +56,7 @@ static void show_backend(graft_context *context, const graft_backend_def *backen
     graft_device *device = NULL;
     if (graft_device_open(context, name, &device) != GRAFT_OK) {
       const char *message = graft_context_error(context)->message;
-      if (list == NULL) printf("%-8s cannot be opened: %s\n", name, message);
+      if (list == NULL) printf("%-9s cannot be opened: %s\n", name, message);
       if (list != NULL) json_array_append_new(list, json_pack("{s:s, s:s}", "device", name, "missing", message));
       continue;
     }

@@ -7,6 +7,7 @@
 #include "formats/png.h"
 #include "formats/safetensors.h"
 #include "graft/diffusion.h"
+#include "tools/graft/device_list.h"
 #include "tools/graft/dump.h"
 #include "tools/graft/profile.h"
 #include "tools/graft/progress.h"
@@ -16,7 +17,7 @@
 enum { MAX_BATCH = GRAFT_MAX_IMAGES };
 
 typedef struct wishes {
-  const char *prompt, *negative, *model, *output, *noise, *dump, *profile, *transformer, *type, *fusion, *device;
+  const char *prompt, *negative, *model, *output, *noise, *dump, *profile, *transformer, *type, *fusion, *devices;
   int64_t n_steps, n_images, n_threads, size[2];
   double guidance;
   uint64_t seed;
@@ -185,8 +186,11 @@ static graft_status run_request(graft_context *context, const char *model, const
   graft_safetensors *noise_file = NULL;
   graft_view noise = {0};
   session s = {.is_quiet = w->is_quiet, .error = error};
+  tool_device_list devices = {.n = 0};
   graft_pipeline_options options = {.struct_size = sizeof options, .transformer = w->transformer, .type = type};
-  graft_status status = graft_device_open(context, w->device != NULL ? w->device : "cpu", &options.device);
+  graft_status status = tool_device_list_open(context, w->devices, &devices);
+  options.devices = devices.items;
+  options.n_devices = devices.n;
   if (status == GRAFT_OK) status = graft_pipeline_open(context, model, &options, &pipeline);
   if (status == GRAFT_OK && w->noise != NULL) status = open_noise(w->noise, error, &noise_file, &noise);
   if (status == GRAFT_OK) {
@@ -228,8 +232,7 @@ static int run(const tool_command *self, int argc, char **argv) {
        0, 0, NULL},
       {"model", 'm', TOOL_TEXT, "FOLDER", "Model in the diffusers layout (default: the one that ships with graft).",
        &w.model, 0, 0, NULL},
-      {"device", 0, TOOL_TEXT, "NAME", "Device to run on, as graft devices names it (default: cpu).", &w.device, 0, 0,
-       NULL},
+      {"device", 0, TOOL_TEXT, "NAMES", TOOL_DEVICES_HELP, &w.devices, 0, 0, NULL},
       {"transformer", 0, TOOL_TEXT, "FILE", TOOL_TRANSFORMER_HELP, &w.transformer, 0, 0, NULL},
       {"type", 0, TOOL_TEXT, "TYPE", TOOL_TYPE_HELP, &w.type, 0, 0, NULL},
       {"steps", 0, TOOL_INT, "N", "Sampler steps (default: the model's).", &w.n_steps, 1, any, &w.has_steps},
@@ -261,7 +264,7 @@ static int run(const tool_command *self, int argc, char **argv) {
   char model[TOOL_PATH_BYTES];
   if (!tool_find_model(w.model, model)) return TOOL_FAILED;
   tool_catch_interrupt();
-  graft_context *context = tool_open_planning_context(w.n_threads, w.fusion);
+  graft_context *context = tool_open_planning_context(&(tool_planning){w.n_threads, w.fusion, w.devices});
   if (context == NULL) return TOOL_FAILED;
   graft_status status = run_request(context, model, &w, type);
   int code = status == GRAFT_OK ? TOOL_OK : tool_report(graft_context_error(context));

@@ -77,9 +77,11 @@ static graft_status bench_kernel(bench_run *run, const graft_op_def *op, const g
 static bool is_wanted(const bench_run *run, const graft_op_def *op, const graft_kernel_def *kernel) {
   graft_device_info info;
   graft_device_describe(run->device, &info);
+  const graft_backend_def *backend = graft_device_backend(run->device);
+  bool runs_it = strcmp(kernel->backend, backend->name) == 0 ||
+                 (backend->kernels_of != NULL && strcmp(kernel->backend, backend->kernels_of) == 0);
   return kernel->op != NULL && strcmp(kernel->op, op->name) == 0 && (kernel->requires & ~info.features) == 0 &&
-         strcmp(kernel->backend, graft_device_backend(run->device)->name) == 0 &&
-         tool_ops_matches(run->wishes->kernel, kernel->name);
+         runs_it && tool_ops_matches(run->wishes->kernel, kernel->name);
 }
 
 static graft_status bench_case(bench_run *run, const graft_op_def *op, const graft_op_case *sample) {

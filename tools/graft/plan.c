@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/graft/device_list.h"
 #include "tools/graft/plan.h"
 #include "tools/graft/weight_type.h"
 
 typedef struct plan_wishes {
-  const char *model, *stage, *format, *fusion, *transformer, *type_name;
+  const char *model, *stage, *format, *fusion, *devices, *transformer, *type_name;
   graft_weight_type type;
   int64_t size[2];
   int64_t n_tokens, n_threads;
@@ -40,10 +41,12 @@ static graft_status show_plan(graft_context *context, const plan_wishes *wishes,
 
 static graft_status show_stage(graft_context *context, const plan_wishes *wishes, graft_pipeline_stage stage,
                                const graft_graph *graph, json_t *list) {
-  graft_device *device = NULL;
-  GRAFT_TRY(graft_device_open(context, "cpu", &device));
-  graft_plan_options options = {
-      .struct_size = sizeof options, .flags = wishes->is_measured ? 0 : GRAFT_PLAN_MEASURE_ONLY, .device = device};
+  tool_device_list devices;
+  GRAFT_TRY(tool_device_list_open(context, wishes->devices, &devices));
+  graft_plan_options options = {.struct_size = sizeof options,
+                                .flags = wishes->is_measured ? 0 : GRAFT_PLAN_MEASURE_ONLY,
+                                .devices = devices.items,
+                                .n_devices = devices.n};
   graft_plan *plan = NULL;
   double *seconds = NULL;
   GRAFT_TRY(graft_plan_create(graph, &options, &plan));
@@ -103,7 +106,8 @@ static graft_status print_list(graft_context *context, const char *path, const p
 }
 
 static int show(const char *path, const plan_wishes *wishes) {
-  graft_context *context = tool_open_planning_context(wishes->n_threads, wishes->fusion);
+  graft_context *context =
+      tool_open_planning_context(&(tool_planning){wishes->n_threads, wishes->fusion, wishes->devices});
   if (context == NULL) return TOOL_FAILED;
   graft_pipeline *pipeline = NULL;
   bool is_collected = strcmp(wishes->format, "json") == 0 || strcmp(wishes->format, "html") == 0;
@@ -138,6 +142,7 @@ static int run(const tool_command *self, int argc, char **argv) {
       {"type", 0, TOOL_TEXT, "TYPE", TOOL_TYPE_HELP, &o.type_name, 0, 0, NULL},
       {"stage", 0, TOOL_TEXT, "NAME", "Only text_encoder, transformer or decoder.", &o.stage, 0, 0, NULL},
       {"size", 0, TOOL_SIZE, "WxH", "Picture size in pixels (default: the model's).", o.size, 1, 1 << 20, NULL},
+      {"device", 0, TOOL_TEXT, "NAMES", TOOL_DEVICES_HELP, &o.devices, 0, 0, NULL},
       {"tokens", 0, TOOL_INT, "N", "Length of the prompt in tokens (default: 32).", &o.n_tokens, 1, 1 << 20, NULL},
       {"threads", 0, TOOL_INT, "N", "CPU threads (default: all cores).", &o.n_threads, 1, 1024, NULL},
       {"fusion", 0, TOOL_TEXT, "RULES", "on, off, or fusion rules to leave out: -swiglu,-gated_residual.", &o.fusion, 0,

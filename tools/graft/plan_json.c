@@ -44,13 +44,28 @@ static json_t *describe_step(const tool_planned_stage *stage, uint32_t index) {
   return step;
 }
 
+static json_t *describe_device(const graft_plan *plan, uint32_t index) {
+  const char *name = graft_device_name(graft_plan_used_device(plan, index));
+  int n_steps = 0;
+  for (uint32_t s = 0; s < graft_plan_n_steps(plan); ++s) {
+    graft_step_info info;
+    graft_plan_step(plan, s, &info);
+    n_steps += strcmp(info.device, name) == 0;
+  }
+  graft_memory_report memory;
+  graft_plan_device_memory(plan, index, &memory);
+  return json_pack("{s:s, s:i, s:I}", "device", name, "steps", n_steps, "peak_bytes", (json_int_t)memory.peak_bytes);
+}
+
 static json_t *describe_memory(const graft_plan *plan) {
   graft_memory_report memory;
+  json_t *devices = json_array();
+  for (uint32_t i = 0; i < graft_plan_n_devices(plan); ++i) json_array_append_new(devices, describe_device(plan, i));
   graft_plan_memory(plan, &memory);
-  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "arena_bytes", (json_int_t)memory.arena_bytes, "naive_bytes",
+  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "arena_bytes", (json_int_t)memory.arena_bytes, "naive_bytes",
                    (json_int_t)memory.naive_bytes, "workspace_bytes", (json_int_t)memory.workspace_bytes,
                    "constant_bytes", (json_int_t)memory.constant_bytes, "packed_bytes", (json_int_t)memory.packed_bytes,
-                   "peak_bytes", (json_int_t)memory.peak_bytes);
+                   "peak_bytes", (json_int_t)memory.peak_bytes, "devices", devices);
 }
 
 static json_t *describe_fusions(const graft_plan *plan) {

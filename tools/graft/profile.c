@@ -54,9 +54,9 @@ static json_t *describe_event(const tool_profile *profile, graft_pipeline_stage 
                               double seconds) {
   char shapes[512];
   format_shapes(info, shapes, sizeof shapes);
-  json_t *arguments = json_pack("{s:s, s:s, s:s, s:f, s:f, s:f}", "op", info->op->name, "kernel", info->kernel->name,
-                                "shape", shapes, "ms", 1e3 * seconds, "gflop_per_s", info->flops / seconds * 1e-9,
-                                "gb_per_s", info->bytes / seconds * 1e-9);
+  json_t *arguments = json_pack("{s:s, s:s, s:s, s:s, s:f, s:f, s:f}", "op", info->op->name, "kernel",
+                                info->kernel->name, "device", info->device, "shape", shapes, "ms", 1e3 * seconds,
+                                "gflop_per_s", info->flops / seconds * 1e-9, "gb_per_s", info->bytes / seconds * 1e-9);
   return json_pack("{s:s, s:s, s:s, s:f, s:f, s:i, s:i, s:o}", "name", info->label, "cat",
                    graft_pipeline_stage_name(stage), "ph", "X", "ts", 1e6 * (profile->step_started - profile->origin),
                    "dur", 1e6 * seconds, "pid", 1, "tid", (int)stage, "args", arguments);

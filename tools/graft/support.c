@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "graft/cpu.h"
+#include "tools/graft/device_list.h"
 #include "tools/graft/tool.h"
 
 static volatile sig_atomic_t interrupt_count;
@@ -64,21 +66,35 @@ int tool_take_plugins(int argc, char **argv) {
 }
 
 graft_context *tool_open_context(int64_t n_threads) {
-  return tool_open_planning_context(n_threads, NULL);
+  return tool_open_planning_context(&(tool_planning){.n_threads = n_threads});
 }
 
-graft_context *tool_open_planning_context(int64_t n_threads, const char *fusion) {
-  graft_context_options options = {.struct_size = sizeof options, .n_threads = (int32_t)n_threads, .fusion = fusion};
+static graft_status register_all(graft_context *context) {
+  GRAFT_TRY(graft_context_register(context, &graft_extension_private_backend));
+  for (int i = 0; i < n_plugins; ++i) GRAFT_TRY(graft_plugin_load(context, plugins[i], NULL));
+  return GRAFT_OK;
+}
+
+graft_context *tool_open_planning_context(const tool_planning *planning) {
   graft_error error = {0};
   graft_context *context = NULL;
-  if (graft_context_create(&options, &error, &context) != GRAFT_OK) tool_report(&error);
-  for (int i = 0; context != NULL && i < n_plugins; ++i) {
-    if (graft_plugin_load(context, plugins[i], NULL) == GRAFT_OK) continue;
-    tool_report(graft_context_error(context));
-    graft_context_destroy(context);
-    context = NULL;
+  char *words = planning->devices != NULL ? tool_device_list_words(planning->devices) : NULL;
+  graft_context_options options = {.struct_size = sizeof options,
+                                   .n_threads = (int32_t)planning->n_threads,
+                                   .fusion = planning->fusion,
+                                   .devices = words};
+  graft_status status = planning->devices != NULL && words == NULL
+                            ? GRAFT_FAIL(&error, GRAFT_E_NO_MEMORY, "no memory for the names of devices")
+                            : graft_context_create(&options, &error, &context);
+  free(words);
+  if (status == GRAFT_OK) {
+    status = register_all(context);
+    if (status == GRAFT_OK) return context;
+    error = *graft_context_error(context);
   }
-  return context;
+  tool_report(&error);
+  graft_context_destroy(context);
+  return NULL;
 }
 
 void tool_reserve_streams(void) {

@@ -68,11 +68,19 @@ enum { TOOL_MAX_PLUGINS = 16 };
 // words they were, or -1 after a message. |argv| must stay.
 int tool_take_plugins(int argc, char **argv);
 
-// Makes a context with |n_threads| (0: default) and the plug-ins of the command line; reports a failure itself and
-// returns NULL.
+// Makes a context with |n_threads| (0: default), the plug-ins of the command line and the devices "private", which are
+// for finding mistakes; reports a failure itself and returns NULL.
 graft_context *tool_open_context(int64_t n_threads);
-// The same for commands that make plans, with the value of their option --fusion or NULL.
-graft_context *tool_open_planning_context(int64_t n_threads, const char *fusion);
+
+// What a command that makes plans was told: 0 and NULL where an option was not given.
+typedef struct tool_planning {
+  int64_t n_threads;
+  const char *fusion;
+  const char *devices;  // --device
+} tool_planning;
+
+// The same for commands that make plans.
+graft_context *tool_open_planning_context(const tool_planning *planning);
 
 // The model folder to use: |given|, or the shipped model found from the program's own place. On failure returns false
 // after a message.
