@@ -456,6 +456,28 @@ static void OP4_outputs_may_have_strides(void **state) {
   graft_graph_destroy(graph);
 }
 
+// The rows of a cache are replaced one after another; what reads the cache behind a copy sees it.
+static void OP4_copies_go_into_parts_of_larger_tensors(void **state) {
+  fixture *f = *state;
+  graft_graph *graph = new_graph(f);
+  graft_tensor *x = input(graph), *cache = graft_scale(graph, x, 0, 7);
+  for (int64_t row = 0; row < ROWS - 1; ++row) {
+    graft_tensor *from = graft_slice(graph, x, 0, row + 1, row + 2), *to = graft_slice(graph, cache, 0, row, row + 1);
+    assert_non_null(graft_copy_to(graph, from, to));
+  }
+  graft_graph_output(graph, cache, "y");
+  assert_int_equal(graft_graph_status(graph), GRAFT_OK);
+  graft_plan *plan = run(f, graph, N);
+  for (int i = 0; i < N; ++i) {
+    const double want = i < N - WIDTH ? (double)f->x[i + WIDTH] : 7;
+    if ((double)f->y[i] != want) fail_msg("element %d is %g, not %g", i, (double)f->y[i], want);
+  }
+  graft_plan_destroy(plan);
+  assert_null(graft_copy_to(graph, x, NULL));
+  assert_int_equal(graft_graph_status(graph), GRAFT_E_INVALID);
+  graft_graph_destroy(graph);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void) {
@@ -467,6 +489,7 @@ int main(void) {
       TEST(OP6_blocks_go_through_graphs_and_conversions), TEST(OP6_weights_of_blocks_run_in_built_in_operators),
       TEST(OP7_dtypes_of_applications_are_saved_by_name), TEST(OP1_what_a_plan_uses_stays),
       TEST(OP4_the_core_asks_traits_and_not_names),       TEST(OP4_outputs_may_have_strides),
+      TEST(OP4_copies_go_into_parts_of_larger_tensors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
