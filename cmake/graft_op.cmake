@@ -114,6 +114,10 @@ function(graft_library)
     list(APPEND collected $<TARGET_OBJECTS:${object}>)
   endforeach()
   add_library(graft ${PROJECT_BINARY_DIR}/builtin_extensions.c ${collected})
+  # The shared library's version is that of the binary interface.
+  file(STRINGS ${PROJECT_SOURCE_DIR}/include/graft/base.h abi REGEX "^#define GRAFT_ABI_VERSION [0-9]+$")
+  string(REGEX REPLACE ".* " "" abi "${abi}")
+  set_target_properties(graft PROPERTIES VERSION ${abi}.${PROJECT_VERSION} SOVERSION ${abi})
   target_link_libraries(graft PRIVATE $<BUILD_INTERFACE:graft_flags> PUBLIC Threads::Threads m ${CMAKE_DL_LIBS})
   target_include_directories(graft PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)

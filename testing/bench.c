@@ -42,7 +42,7 @@ static graft_status time_plan(graft_plan *plan, const graft_bench_options *optio
 static graft_status inspect(const graft_plan *plan, const graft_bench_options *options, graft_error *error,
                             graft_bench_result *result) {
   int64_t step = graft_testing_find_step(plan, options->op, options->kernel);
-  graft_step_info info;
+  graft_step_info info = {.struct_size = sizeof info};
   if (step >= 0) {
     graft_plan_step(plan, (uint32_t)step, &info);
     snprintf(result->kernel, sizeof result->kernel, "%s", info.kernel != NULL ? info.kernel->name : "");

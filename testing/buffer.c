@@ -22,7 +22,7 @@ static size_t whole_bytes(const graft_testing_buffer *buffer) {
 
 graft_status graft_testing_buffer_create(graft_device *device, size_t bytes, size_t alignment, graft_error *error,
                                          graft_testing_buffer *out_buffer) {
-  graft_device_info info;
+  graft_device_info info = {.struct_size = sizeof info};
   graft_device_describe(device, &info);
   size_t margin = alignment > info.alignment ? alignment : info.alignment;
   if (margin < MIN_MARGIN) margin = MIN_MARGIN;
@@ -102,7 +102,7 @@ bool graft_testing_buffer_damage(const graft_testing_buffer *buffer, bool in_mar
 
 void graft_testing_buffer_forbid_margins(const graft_testing_buffer *buffer, bool is_forbidden) {
 #if defined(GRAFT_TESTING_HAS_ASAN)
-  graft_device_info info;
+  graft_device_info info = {.struct_size = sizeof info};
   graft_device_describe(buffer->device, &info);
   if ((info.flags & GRAFT_DEVICE_HOST_MEMORY) == 0) return;
   char *start = aligned_memory(buffer);

@@ -41,7 +41,7 @@ static bool is_for(const graft_kernel_def *kernel, const graft_backend_def *back
 static graft_status find_kernels(subject *tested, graft_error *error) {
   graft_testing_session *session = tested->session;
   graft_context *context = session->contexts[0];
-  graft_device_info info;
+  graft_device_info info = {.struct_size = sizeof info};
   graft_device_describe(session->devices[0], &info);
   const graft_backend_def *backend = graft_device_backend(session->devices[0]);
   uint32_t n = graft_context_n_kernels(context);

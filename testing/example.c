@@ -204,7 +204,8 @@ graft_status graft_testing_infer(const graft_testing_example *example, const gra
     if (example->present >> i & 1u) pointers[i] = &inputs[i];
   }
   memset(out_outputs, 0, example->op->n_outputs * sizeof *out_outputs);
-  graft_infer_args args = {.attrs = example->attrs,
+  graft_infer_args args = {.struct_size = sizeof args,
+                           .attrs = example->attrs,
                            .n_inputs = example->n_inputs,
                            .n_outputs = example->op->n_outputs,
                            .inputs = pointers,

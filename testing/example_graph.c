@@ -104,7 +104,7 @@ graft_status graft_testing_graph_write(const graft_testing_graph *graph, graft_p
 
 int64_t graft_testing_find_step(const graft_plan *plan, const graft_op_def *op, const graft_kernel_def *kernel) {
   for (uint32_t i = 0; i < graft_plan_n_steps(plan); ++i) {
-    graft_step_info info;
+    graft_step_info info = {.struct_size = sizeof info};
     graft_plan_step(plan, i, &info);
     if (strcmp(info.op->name, op->name) != 0) continue;
     if (kernel == NULL || (info.kernel != NULL && strcmp(info.kernel->name, kernel->name) == 0)) return i;

@@ -114,7 +114,7 @@ static bool should_abort(void *user) {
 // Cancels at the |stop_at|-th question; returns how often the question was asked.
 static long cancel_at(graft_testing_session *session, graft_testing_node *node, long stop_at) {
   abort_counter counter = {.stop_at = stop_at};
-  graft_run_control control = {.abort = should_abort, .abort_user = &counter};
+  graft_run_control control = {.struct_size = sizeof control, .abort = should_abort, .abort_user = &counter};
   graft_error error = {0};
   graft_status status = graft_testing_node_run(node, OTHER_POISON, &control, &error);
   long n_calls = atomic_load(&counter.n_calls);

@@ -154,8 +154,12 @@ static graft_status encode(graft_testing_node *node, graft_error *error) {
     bool is_taken_over = i == 0 && node->setup.in_place >= 0;
     outputs[i] = is_taken_over ? inputs[node->setup.in_place] : graft_testing_buffer_address(&node->output_buffers[i]);
   }
-  graft_encode_args args = {
-      .node = &node->info, .state = node->prepared.state, .inputs = inputs, .outputs = outputs, .error = error};
+  graft_encode_args args = {.struct_size = sizeof args,
+                            .node = &node->info,
+                            .state = node->prepared.state,
+                            .inputs = inputs,
+                            .outputs = outputs,
+                            .error = error};
   if (node->workspace.memory != NULL) args.workspace = graft_testing_buffer_address(&node->workspace);
   const graft_backend_def *backend = backend_of(node);
   GRAFT_TRY(backend->record_begin(state_of(node), 1, error, &node->recording));
@@ -178,7 +182,9 @@ graft_status graft_testing_node_create(const graft_testing_example *example, con
   node->example = example;
   node->setup = *setup;
   for (uint32_t i = 0; i < example->op->n_outputs; ++i) node->outputs[i] = &example->outputs[i];
-  node->info = (graft_node_info){.op = example->op,
+  node->prepared.struct_size = sizeof node->prepared;
+  node->info = (graft_node_info){.struct_size = sizeof node->info,
+                                 .op = example->op,
                                  .attrs = example->attrs,
                                  .n_inputs = example->n_inputs,
                                  .n_outputs = example->op->n_outputs,
@@ -270,7 +276,7 @@ static graft_status check_all(graft_testing_node *node, graft_error *error) {
 
 graft_status graft_testing_node_run(graft_testing_node *node, unsigned char poison, const graft_run_control *control,
                                     graft_error *error) {
-  graft_run_control none = {0};
+  graft_run_control none = {.struct_size = sizeof none};
   graft_status status = upload_all(node, poison, error);
   if (status == GRAFT_OK) {
     status = backend_of(node)->run(node->recording, 0, 1, control != NULL ? control : &none, error);

@@ -46,7 +46,8 @@ static graft_status run_reference(const graft_testing_example *example, const st
   graft_view input_views[GRAFT_CASE_MAX_INPUTS] = {0}, output_views[GRAFT_MAX_OUTPUTS] = {0};
   for (uint32_t i = 0; i < example->n_inputs; ++i) input_views[i] = inputs[i].view;
   for (uint32_t i = 0; i < example->op->n_outputs; ++i) output_views[i] = outputs[i].view;
-  graft_reference_args args = {.attrs = example->attrs,
+  graft_reference_args args = {.struct_size = sizeof args,
+                               .attrs = example->attrs,
                                .n_inputs = example->n_inputs,
                                .n_outputs = example->op->n_outputs,
                                .inputs = input_views,

@@ -75,7 +75,8 @@ static graft_status run_reference(const graft_testing_example *example, problem 
   for (uint32_t i = 0; i < example->op->n_outputs; ++i) {
     outputs[i] = (graft_view){.desc = work->outputs[i], .data = work->wants[i]};
   }
-  graft_reference_args args = {.attrs = example->attrs,
+  graft_reference_args args = {.struct_size = sizeof args,
+                               .attrs = example->attrs,
                                .n_inputs = example->n_inputs,
                                .n_outputs = example->op->n_outputs,
                                .inputs = inputs,

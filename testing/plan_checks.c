@@ -22,7 +22,7 @@ typedef struct attempt {
 // The line about the kernel in the steps' lists of refusals; NULL when it was never asked.
 static const char *find_refusal(const graft_plan *plan, const graft_kernel_def *kernel) {
   for (uint32_t i = 0; i < graft_plan_n_steps(plan); ++i) {
-    graft_step_info info;
+    graft_step_info info = {.struct_size = sizeof info};
     graft_plan_step(plan, i, &info);
     const char *line = info.rejections != NULL ? strstr(info.rejections, kernel->name) : NULL;
     if (line != NULL) return line;
@@ -139,7 +139,7 @@ void graft_testing_check_plans(graft_testing_session *session, void *const *want
       {"planned after other steps, nothing in place", GRAFT_PLAN_NO_IN_PLACE, true, SAME_BYTES},
       {"planned after other steps, nothing shared", GRAFT_PLAN_NO_REUSE | GRAFT_PLAN_NO_IN_PLACE, true, SAME_BYTES},
   };
-  graft_device_info info;
+  graft_device_info info = {.struct_size = sizeof info};
   graft_device_describe(session->guarded_device, &info);
   const bool has_helpers = (info.flags & GRAFT_DEVICE_HOST_MEMORY) != 0;  // which have no kernels elsewhere
   for (size_t i = 0; i < sizeof ways / sizeof ways[0]; ++i) {

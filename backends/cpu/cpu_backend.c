@@ -31,6 +31,7 @@ static graft_status init_turn(pthread_mutex_t *turn, graft_error *error) {
 static graft_status fill_info(const graft_backend_config *config, int32_t n_cores, graft_error *error,
                               graft_cpu_device *device) {
   graft_cpu_info *info = &device->info;
+  info->struct_size = sizeof *info;
   GRAFT_TRY(graft_cpu_limit_features(graft_cpu_detect_features(), config->cpu_target, error, &info->features));
   const int32_t n_wanted = n_cores < MAX_THREADS ? n_cores : MAX_THREADS;
   info->n_threads = config->n_threads > 0 ? config->n_threads : n_wanted;
@@ -94,6 +95,7 @@ static void close_device(void *state) {
 void graft_cpu_device_describe(void *state, graft_device_info *out_info) {
   graft_cpu_device *device = state;
   *out_info = (graft_device_info){
+      .struct_size = sizeof *out_info,
       .flags = GRAFT_DEVICE_HOST_MEMORY | GRAFT_DEVICE_ASYNC | GRAFT_DEVICE_EVENTS | GRAFT_DEVICE_HOST_POINTERS |
                GRAFT_DEVICE_MAPPING,
       .features = device->info.features,

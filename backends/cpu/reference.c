@@ -20,6 +20,7 @@ static void run_reference(const void *args, int64_t item, const graft_cpu_worker
   graft_cpu_worker self = *worker;
   graft_error error = {0};
   const graft_reference_args reference = {
+      .struct_size = sizeof reference,
       .attrs = task->attrs,
       .n_inputs = task->n_inputs,
       .n_outputs = task->n_outputs,

@@ -26,7 +26,8 @@ static graft_status run(const graft_device *device, const graft_cpu_parallel_wor
   if (!graft_cpu_device_lock(state)) {
     return GRAFT_FAIL(error, GRAFT_E_BUSY, "this thread is inside a run of the same device");
   }
-  const graft_run_control control = {.abort = work->abort, .abort_user = work->abort_user};
+  const graft_run_control control = {
+      .struct_size = sizeof control, .abort = work->abort, .abort_user = work->abort_user};
   const graft_cpu_task task = {.run = run_item, .args = work, .args_bytes = sizeof *work, .n_items = work->n};
   graft_cpu_run pool_run;
   graft_cpu_run_init(&pool_run, &control);

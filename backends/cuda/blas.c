@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backends/cuda/device.h"
+#include "graft/versioned.h"
 
 // Looks for the newer version first. What is loaded stays: cublas keeps threads and tables that do not survive being
 // unloaded. The loader counts who has it, and takes turns.
@@ -85,7 +86,7 @@ graft_status graft_cuda_blas_open(const graft_device *device, bool has_cublas, g
                                 .find_symbol = find_symbol};
   pthread_mutex_unlock(&state->loading);
   graft_cuda_leave(state);
-  if (status == GRAFT_OK) *out_blas = blas;
+  if (status == GRAFT_OK) graft_versioned_fill(out_blas, &blas, sizeof blas);
   return status;
 }
 

@@ -146,7 +146,8 @@ static uint32_t capabilities(const graft_cuda_device *device) {
 
 static void describe(void *state, graft_device_info *out_info) {
   graft_cuda_device *device = state;
-  *out_info = (graft_device_info){.flags = capabilities(device),
+  *out_info = (graft_device_info){.struct_size = sizeof *out_info,
+                                  .flags = capabilities(device),
                                   .alignment = GRAFT_CUDA_ALIGNMENT,
                                   .features = (uint64_t)(device->info.compute_major * 10 + device->info.compute_minor),
                                   .allocated_bytes = atomic_load(&device->allocated_bytes),

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "backends/cuda/device.h"
+#include "graft/versioned.h"
 
 static const graft_cuda_info *describe(const graft_device *device) {
   const graft_cuda_device *state = graft_device_state(device);
@@ -15,11 +16,9 @@ static const graft_cuda_blas_service blas_service = {
 
 static void count_runs(const graft_device *device, graft_cuda_run_counts *out_counts) {
   graft_cuda_device *state = graft_device_state(device);
-  const uint32_t bytes = out_counts->struct_size;
   pthread_mutex_lock(&state->turn);
-  memcpy(out_counts, &state->runs, bytes < sizeof state->runs ? bytes : sizeof state->runs);
+  graft_versioned_fill(out_counts, &state->runs, sizeof state->runs);
   pthread_mutex_unlock(&state->turn);
-  out_counts->struct_size = bytes;
 }
 
 static const graft_cuda_runs_service runs_service = {.struct_size = sizeof runs_service, .count = count_runs};

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graft/versioned.h"
+
 // One open device. A real one holds handles: a driver context, a queue, a compiler cache.
 typedef struct null_device {
   _Atomic uint64_t allocated_bytes, peak_bytes;
@@ -36,14 +38,16 @@ static void close_device(void *state) {
 
 static void describe(void *state, graft_device_info *out_info) {
   null_device *device = state;
-  *out_info = (graft_device_info){
+  graft_device_info info = {
+      .struct_size = sizeof info,
       .flags = 0,  // GRAFT_DEVICE_HOST_MEMORY where kernels can read and write ordinary host pointers
       .features = 0,
       .alignment = GRAFT_DEVICE_ALIGNMENT,
       .allocated_bytes = device->allocated_bytes,
       .peak_bytes = device->peak_bytes,
   };
-  snprintf(out_info->name, sizeof out_info->name, "null device");
+  snprintf(info.name, sizeof info.name, "null device");
+  graft_versioned_fill(out_info, &info, sizeof info);
 }
 
 // ---- memory ----

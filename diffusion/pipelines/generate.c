@@ -21,7 +21,8 @@ static void observe_step(void *user, uint32_t step, bool is_end) {
 
 graft_status graft_generation_run(const generation *g, const pipeline_stage *stage) {
   step_observer observer = {g, stage};
-  const graft_run_control control = {.abort = g->callbacks->abort,
+  const graft_run_control control = {.struct_size = sizeof control,
+                                     .abort = g->callbacks->abort,
                                      .abort_user = g->callbacks->user,
                                      .on_step = g->callbacks->on_plan_step ? observe_step : NULL,
                                      .on_step_user = &observer};
@@ -52,13 +53,12 @@ static graft_status measure(const generation *g, uint32_t device, const graft_de
       .struct_size = sizeof request, .width = g->request->width, .height = g->request->height};
   uint64_t most = 0;
   for (uint32_t i = 0; i < g->n_prompts; ++i) {
-    graft_pipeline_memory memory;
+    graft_pipeline_memory memory = {.struct_size = sizeof memory};
     request.n_tokens = (int32_t)g->prompts[i].ids.n_ids;
     GRAFT_TRY(graft_pipeline_measure_device(g->pipeline, &request, device, &memory));
     uint64_t bytes = memory.peak_bytes;
-    const graft_memory_report *stages = memory.stages;
     if (info->flags & GRAFT_DEVICE_HOST_MEMORY)
-      bytes -= stages[GRAFT_STAGE_TRANSFORMER].constant_bytes + stages[GRAFT_STAGE_DECODER].constant_bytes;
+      bytes -= memory.constant_bytes[GRAFT_STAGE_TRANSFORMER] + memory.constant_bytes[GRAFT_STAGE_DECODER];
     if (bytes > most) most = bytes;
   }
   const uint64_t pixels = (uint64_t)g->request->width * (uint64_t)g->request->height * g->request->n_images;
@@ -67,7 +67,7 @@ static graft_status measure(const generation *g, uint32_t device, const graft_de
 }
 
 static graft_status check_memory(const generation *g, uint32_t device) {
-  graft_device_info info;
+  graft_device_info info = {.struct_size = sizeof info};
   uint64_t bytes;
   graft_device_describe(g->pipeline->devices[device], &info);
   GRAFT_TRY(measure(g, device, &info, &bytes));
@@ -109,9 +109,13 @@ static graft_status generate(generation *g) {
 graft_status graft_pipeline_generate(graft_pipeline *pipeline, const graft_generate_request *request,
                                      const graft_generate_callbacks *callbacks, graft_generate_result *out_result) {
   graft_error *error = graft_context_error_slot(pipeline->context);
-  graft_generate_request wish;
+  graft_generate_request wish = {.struct_size = sizeof wish};
   graft_generate_callbacks watcher = {.struct_size = sizeof watcher};
   GRAFT_TRY(graft_versioned_copy(&wish, sizeof wish, request, "a graft_generate_request", error));
+  if (out_result->struct_size < offsetof(graft_generate_result, rgb) + sizeof out_result->rgb)
+    return GRAFT_FAIL(error, GRAFT_E_INVALID,
+                      "struct_size of a graft_generate_result is %u; set it to sizeof the struct",
+                      out_result->struct_size);
   if (callbacks)
     GRAFT_TRY(graft_versioned_copy(&watcher, sizeof watcher, callbacks, "a graft_generate_callbacks", error));
   generation g = {
@@ -125,7 +129,7 @@ graft_status graft_pipeline_generate(graft_pipeline *pipeline, const graft_gener
   };
   graft_status status = generate(&g);
   if (status == GRAFT_OK) {
-    *out_result = g.result;
+    graft_versioned_fill(out_result, &g.result, sizeof g.result);
     g.result = (graft_generate_result){0};
   }
   release(&g);
@@ -136,5 +140,6 @@ void graft_generate_result_release(graft_generate_result *result) {
   if (!result) return;
   free(result->samples);
   free(result->rgb);
-  *result = (graft_generate_result){0};
+  const graft_generate_result nothing = {.struct_size = sizeof nothing};
+  graft_versioned_fill(result, &nothing, sizeof nothing);
 }

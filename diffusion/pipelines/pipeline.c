@@ -69,7 +69,9 @@ void graft_pipeline_close(graft_pipeline *pipeline) {
 }
 
 void graft_pipeline_describe(const graft_pipeline *pipeline, graft_pipeline_info *out_info) {
+  const bool has_limit = pipeline->parts[PART_TRANSFORMER].is_present;
   graft_pipeline_info info = {
+      .struct_size = sizeof info,
       .family = pipeline->family->name,
       .class_name = pipeline->family->class_name,
       .path = pipeline->path,
@@ -78,8 +80,8 @@ void graft_pipeline_describe(const graft_pipeline *pipeline, graft_pipeline_info
       .n_steps = pipeline->n_steps,
       .guidance = pipeline->guidance,
       .size_multiple = graft_pipeline_size_multiple(pipeline),
-      .max_width = graft_pipeline_max_side(pipeline, true),
-      .max_height = graft_pipeline_max_side(pipeline, false),
+      .max_width = has_limit ? graft_pipeline_max_side(pipeline, true) : 0,
+      .max_height = has_limit ? graft_pipeline_max_side(pipeline, false) : 0,
       .latent_channels = (int32_t)pipeline->transformer.in_channels,
       .latent_factor = graft_pipeline_latent_factor(pipeline),
       .max_steps = pipeline->scheduler.n_train_timesteps,
@@ -100,7 +102,7 @@ void graft_pipeline_describe(const graft_pipeline *pipeline, graft_pipeline_info
     info.n_parameters += part->n_parameters;
     info.weight_bytes += part->weight_bytes;
   }
-  *out_info = info;
+  graft_versioned_fill(out_info, &info, sizeof info);
 }
 
 enum { ALL_DEVICES = MAX_DEVICES };
@@ -108,7 +110,7 @@ enum { ALL_DEVICES = MAX_DEVICES };
 static graft_status measure(graft_pipeline *pipeline, const graft_stage_request *request, uint32_t device,
                             graft_pipeline_memory *out_memory) {
   static const part_id parts[GRAFT_N_STAGES] = {PART_TEXT_ENCODER, PART_TRANSFORMER, PART_DECODER};
-  graft_pipeline_memory memory = {0};
+  graft_pipeline_memory memory = {.struct_size = sizeof memory};
   graft_stage_request wanted;
   GRAFT_TRY(graft_versioned_copy(&wanted, sizeof wanted, request, "a graft_stage_request",
                                  graft_context_error_slot(pipeline->context)));
@@ -117,16 +119,17 @@ static graft_status measure(graft_pipeline *pipeline, const graft_stage_request 
     wanted.stage = (graft_pipeline_stage)i;
     pipeline_stage stage;
     GRAFT_TRY(graft_pipeline_stage_open(pipeline, &wanted, GRAFT_PLAN_MEASURE_ONLY, &stage));
-    if (device == ALL_DEVICES) graft_plan_memory(stage.plan, &memory.stages[i]);
-    else graft_plan_device_memory(stage.plan, device, &memory.stages[i]);
-    memory.has_stage[i] = true;
+    graft_memory_report report = {.struct_size = sizeof report};
+    if (device == ALL_DEVICES) graft_plan_memory(stage.plan, &report);
+    else graft_plan_device_memory(stage.plan, device, &report);
+    memory.stage_bytes[i] = report.peak_bytes;
+    memory.constant_bytes[i] = report.constant_bytes;
     graft_pipeline_stage_close(&stage);
   }
-  const size_t text = memory.stages[GRAFT_STAGE_TEXT_ENCODER].peak_bytes;
-  const size_t picture =
-      memory.stages[GRAFT_STAGE_TRANSFORMER].peak_bytes + memory.stages[GRAFT_STAGE_DECODER].peak_bytes;
+  const size_t text = memory.stage_bytes[GRAFT_STAGE_TEXT_ENCODER];
+  const size_t picture = memory.stage_bytes[GRAFT_STAGE_TRANSFORMER] + memory.stage_bytes[GRAFT_STAGE_DECODER];
   memory.peak_bytes = text > picture ? text : picture;
-  *out_memory = memory;
+  graft_versioned_fill(out_memory, &memory, sizeof memory);
   return GRAFT_OK;
 }
 
@@ -141,12 +144,13 @@ graft_status graft_pipeline_measure_device(graft_pipeline *pipeline, const graft
 }
 
 void graft_generate_request_init(const graft_pipeline *pipeline, graft_generate_request *out_request) {
-  *out_request = (graft_generate_request){
-      .struct_size = sizeof *out_request,
+  const graft_generate_request request = {
+      .struct_size = sizeof request,
       .n_images = 1,
       .width = pipeline->width,
       .height = pipeline->height,
       .n_steps = pipeline->n_steps,
       .guidance = pipeline->guidance,
   };
+  graft_versioned_fill(out_request, &request, sizeof request);
 }

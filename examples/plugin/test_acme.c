@@ -39,7 +39,7 @@ static graft_plan *run(test *t, const graft_graph *graph) {
 
 static bool has_step(const graft_plan *plan, const char *op, const char *fusion) {
   for (uint32_t i = 0; i < graft_plan_n_steps(plan); ++i) {
-    graft_step_info info;
+    graft_step_info info = {.struct_size = sizeof info};
     graft_plan_step(plan, i, &info);
     bool is_fused = info.fusion != NULL && fusion != NULL && strcmp(info.fusion, fusion) == 0;
     if (strcmp(info.op->name, op) == 0 && is_fused == (fusion != NULL)) return true;
@@ -67,7 +67,7 @@ static void test_fusion(test *t) {
   double worst = 0;
   for (int i = 0; i < N; ++i) worst = fmax(worst, fabs(t->result[i] - hardswish(t->x[i]) * t->y[i]));
   check(plan != NULL && worst < 1e-5, "hardswish(x) * y is right");
-  graft_device_info info;
+  graft_device_info info = {.struct_size = sizeof info};
   graft_device_describe(t->device, &info);
   // Without a kernel that wants the group, nothing is fused.
   bool has_kernel = graft_context_find_kernel(t->context, "acme_hardswish_mul_f32__avx2") != NULL;

@@ -63,7 +63,7 @@ static void test_product(graft_context *context, graft_device *device, bool has_
   graft_plan *plan = plan_product(context, device);
   check(plan != NULL, "the device takes the plug-in's kernels");
   if (plan == NULL) return;
-  graft_step_info step;
+  graft_step_info step = {.struct_size = sizeof step};
   graft_plan_step(plan, 0, &step);
   check(graft_plan_n_steps(plan) == 1 && strcmp(step.kernel->name, "acme_hardswish_mul_f32__cuda") == 0,
         "hardswish(x) * y is one step of the plug-in's kernel");

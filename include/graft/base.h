@@ -6,9 +6,11 @@
 //  - `create` and `open` give the caller ownership; accessors borrow from the object they are asked of.
 //  - An object is used by one thread at a time unless its header says "thread-safe".
 //  - Strings are UTF-8. Shapes are outermost first, as PyTorch and safetensors print them. Strides and sizes are bytes.
-//  - Options, requests and definitions begin with `struct_size`, which their maker sets to sizeof. Members are only
-//    appended, so old code runs against a newer library and the other way round (versioned.h). All other structs, which
-//    graft fills or which are elements of an array, stay as they are while GRAFT_ABI_VERSION does.
+//  - Structs begin with `struct_size`, which whoever makes one sets to sizeof: the application also in those that graft
+//    fills, graft in those that it hands to callbacks. Members are only appended. A reader takes members beyond the
+//    maker's size as zero, a writer writes none there, so that old code runs against a newer library and the other way
+//    round (versioned.h). Elements of an array lie the first one's struct_size apart.
+//  - Structs marked "Frozen" have no struct_size: they stay as they are while GRAFT_ABI_VERSION does.
 #ifndef GRAFT_BASE_H
 #define GRAFT_BASE_H
 

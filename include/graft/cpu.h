@@ -26,7 +26,9 @@ typedef enum graft_cpu_feature {
   GRAFT_CPU_NEON_I8MM = 1u << 9,
 } graft_cpu_feature;
 
+// What a device runs on.
 typedef struct graft_cpu_info {
+  uint32_t struct_size;
   uint64_t features;
   int32_t n_threads;          // workers are numbered 0 … n_threads - 1
   size_t l1_bytes, l2_bytes;  // of one core's data caches
@@ -36,7 +38,7 @@ typedef struct graft_cpu_info {
 // Facts about a device that runs kernels of the "cpu" backend; NULL for any other. Borrowed. Thread-safe.
 GRAFT_API const graft_cpu_info *graft_cpu_describe(const graft_device *device);
 
-// The thread that runs an item: its number, for per-worker parts of a workspace, and the backend's own members.
+// The thread that runs an item: its number, for per-worker parts of a workspace, and the backend's own members. Frozen.
 typedef struct graft_cpu_worker {
   int32_t index;
   void *run;
@@ -44,6 +46,7 @@ typedef struct graft_cpu_worker {
 
 // A unit of recorded work: |run| is called once for each item 0 … n_items - 1, on any worker, in any order. Between two
 // items the run may be cancelled, so an item should take less than a few milliseconds or ask graft_cpu_should_abort.
+// Frozen.
 typedef struct graft_cpu_task {
   void (*run)(const void *args, int64_t item, const graft_cpu_worker *worker);
   const void *args;  // copied into the recording, aligned to 16 bytes

@@ -107,7 +107,7 @@ GRAFT_API GRAFT_NODISCARD graft_status graft_cuda_encode_call(graft_encoder *enc
 GRAFT_API GRAFT_NODISCARD graft_status graft_cuda_encode_fill(graft_encoder *encoder, void *target, uint8_t value,
                                                               size_t bytes, graft_error *error);
 
-// What a kernel says of data that it cannot work with; the first one to set |code| from 0 is heard.
+// What a kernel says of data that it cannot work with; the first one to set |code| from 0 is heard. Frozen.
 typedef struct graft_cuda_fault {
   int32_t code;
   int32_t reserved;

@@ -20,6 +20,7 @@ typedef enum graft_device_flags {
 enum { GRAFT_DEVICE_ALIGNMENT = 64 };  // the least that a device may give its allocations, in bytes
 
 typedef struct graft_device_info {
+  uint32_t struct_size;
   uint32_t flags;             // graft_device_flags
   char name[96];              // what a person calls it: "AMD EPYC (2 threads, AVX-512)"
   uint64_t features;          // backend's own bits, matched against graft_kernel_def.requires
@@ -49,17 +50,23 @@ typedef bool (*graft_abort_fn)(void *user);
 // not overlapped. Must not run a plan of the same device.
 typedef void (*graft_step_fn)(void *user, uint32_t step, bool is_end);
 
+// The same, and told what the step is: operator, node, device, kernel. |info| is borrowed for the call.
+typedef struct graft_step_info graft_step_info;
+typedef void (*graft_node_fn)(void *user, uint32_t step, const graft_step_info *info, bool is_end);
+
 typedef struct graft_run_control {
+  uint32_t struct_size;
   graft_abort_fn abort;
   void *abort_user;
   graft_step_fn on_step;
-  void *on_step_user;
-  uint32_t *out_step;  // may be NULL; where a run that failed or was cancelled stopped
+  void *on_step_user;     // of on_step and on_node
+  uint32_t *out_step;     // may be NULL; where a run that failed or was cancelled stopped
+  graft_node_fn on_node;  // backends never see it
 } graft_run_control;
 
 // Work of the host's that may be done while a device runs. |work| does a little of it, a few milliseconds at most, and
 // says whether there is more; it is called on the thread that runs the plan, and asks nothing of the device but copies
-// in streams.
+// in streams. Frozen.
 typedef struct graft_beside {
   bool (*work)(void *user);
   void *user;
@@ -84,7 +91,8 @@ typedef struct graft_backend_def {
   uint32_t (*count)(const graft_backend_config *config, graft_reason *why);
   graft_status (*open)(const graft_backend_config *config, uint32_t index, graft_error *error, void **out_state);
   void (*close)(void *state);
-  void (*describe)(void *state, graft_device_info *out_info);  // thread-safe
+  // Thread-safe. |out_info| is zero but for its struct_size; graft_versioned_fill keeps to it.
+  void (*describe)(void *state, graft_device_info *out_info);
 
   // Memory, aligned to the device's alignment. 0 bytes are never asked for. Contents are undefined.
   graft_status (*allocate)(void *state, size_t bytes, graft_error *error, void **out_memory);

@@ -2,10 +2,10 @@
 //
 //   graft_pipeline *pipeline;
 //   graft_pipeline_open(context, "models/emoji-zimage", NULL, &pipeline);
-//   graft_generate_request request;
+//   graft_generate_request request = {.struct_size = sizeof request};
 //   graft_generate_request_init(pipeline, &request);       // the model's own size, steps and guidance
 //   request.prompt = "a red apple on a blue background";
-//   graft_generate_result result;
+//   graft_generate_result result = {.struct_size = sizeof result};
 //   graft_pipeline_generate(pipeline, &request, NULL, &result);
 //   … result.rgb …
 //   graft_generate_result_release(&result);
@@ -80,7 +80,7 @@ GRAFT_API GRAFT_NODISCARD graft_status graft_pipeline_open(graft_context *contex
 // Frees the pipeline and its plans. Graphs and plans that the caller made of its stages must be gone.
 GRAFT_API void graft_pipeline_close(graft_pipeline *pipeline);
 
-// A part of a model folder. Strings are borrowed from the pipeline.
+// A part of a model folder. Strings are borrowed from the pipeline. Frozen.
 typedef struct graft_pipeline_part {
   const char *name;        // the folder: "transformer"
   const char *class_name;  // "ZImageTransformer2DModel", or "" where nothing says
@@ -93,6 +93,7 @@ typedef struct graft_pipeline_part {
 
 // What a pipeline is and what it can be asked for.
 typedef struct graft_pipeline_info {
+  uint32_t struct_size;
   const char *family;      // "Z-Image"
   const char *class_name;  // "ZImagePipeline"
   const char *path;
@@ -100,7 +101,7 @@ typedef struct graft_pipeline_info {
   int32_t n_steps;
   double guidance;
   int32_t size_multiple;          // widths and heights are multiples of this many pixels
-  int32_t max_width, max_height;  // limits of the position tables
+  int32_t max_width, max_height;  // limits of the position tables; 0 without a transformer
   int32_t latent_channels;
   int32_t latent_factor;  // pixels along one side of a latent
   int32_t max_steps;
@@ -132,9 +133,10 @@ GRAFT_API GRAFT_NODISCARD graft_status graft_pipeline_stage_graph(graft_pipeline
 
 // Memory that a picture needs on the device.
 typedef struct graft_pipeline_memory {
-  bool has_stage[GRAFT_N_STAGES];
-  graft_memory_report stages[GRAFT_N_STAGES];  // zero for parts that are missing
+  uint32_t struct_size;
   size_t peak_bytes;  // of the whole: the text encoder is gone before the transformer begins, the decoder joins it
+  size_t stage_bytes[GRAFT_N_STAGES];     // the peak of each; 0 for parts that are missing
+  size_t constant_bytes[GRAFT_N_STAGES];  // of these, weights that are used where they lie, or uploaded
 } graft_pipeline_memory;
 
 // Plans every stage that is there without allocating and adds up. |request->stage| is ignored.
@@ -143,7 +145,8 @@ GRAFT_API GRAFT_NODISCARD graft_status graft_pipeline_measure(graft_pipeline *pi
                                                               const graft_stage_request *request,
                                                               graft_pipeline_memory *out_memory);
 
-// A wish. Fill it with graft_generate_request_init, then change what you like. Pointers are borrowed for the call.
+// A wish. Set struct_size, fill it with graft_generate_request_init, then change what you like. Pointers are borrowed
+// for the call.
 typedef struct graft_generate_request {
   uint32_t struct_size;
   uint32_t n_images;            // 1 … GRAFT_MAX_IMAGES
@@ -156,7 +159,8 @@ typedef struct graft_generate_request {
   const graft_view *noise;  // f32 [n_images, channels, height / factor, width / factor], contiguous; NULL: from seeds
 } graft_generate_request;
 
-// The pipeline's defaults: one image, its size, steps and guidance; no prompt.
+// Fills a request whose struct_size is set with the pipeline's defaults: one image, its size, steps and guidance; no
+// prompt.
 GRAFT_API void graft_generate_request_init(const graft_pipeline *pipeline, graft_generate_request *out_request);
 
 typedef enum graft_generate_phase {
@@ -187,6 +191,7 @@ typedef struct graft_generate_callbacks {
 
 // Pictures. Owned by the caller; released with graft_generate_result_release.
 typedef struct graft_generate_result {
+  uint32_t struct_size;
   uint32_t n_images;
   int32_t width, height;
   float *samples;  // [n_images, 3, height, width], about -1 … 1, not clamped
@@ -202,7 +207,7 @@ GRAFT_API GRAFT_NODISCARD graft_status graft_pipeline_generate(graft_pipeline *p
                                                                const graft_generate_request *request,
                                                                const graft_generate_callbacks *callbacks,
                                                                graft_generate_result *out_result);
-// Frees the pictures and clears the record. NULL and a zeroed record are accepted.
+// Frees the pictures and clears the record but for its struct_size. NULL and a zeroed record are accepted.
 GRAFT_API void graft_generate_result_release(graft_generate_result *result);
 
 #ifdef __cplusplus

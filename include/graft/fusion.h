@@ -23,6 +23,7 @@ enum { GRAFT_FUSION_MAX_NODES = 32 };  // of a pattern
 
 // Nodes that have the pattern's operators and edges. Borrowed for the call.
 typedef struct graft_fusion_match {
+  uint32_t struct_size;
   uint32_t form;
   uint32_t n_inputs;                       // of the fused operator
   const graft_tensor_desc *const *inputs;  // NULL entry: omitted
@@ -33,6 +34,7 @@ typedef struct graft_fusion_match {
 
 // The node that made a value. Borrowed from the plan.
 typedef struct graft_fusion_node {
+  uint32_t struct_size;
   const graft_op_def *op;
   const void *attrs;
   uint32_t n_inputs;
@@ -45,6 +47,7 @@ GRAFT_API bool graft_fusion_maker(graft_tensor *tensor, graft_fusion_node *out_n
 
 // What `propose` fills: the fused operator's inputs (NULL: omitted) and its attributes, which hold the defaults.
 typedef struct graft_fusion_proposal {
+  uint32_t struct_size;
   void *attrs;
   uint32_t n_inputs;
   graft_tensor *inputs[GRAFT_MAX_INPUTS];

@@ -116,7 +116,7 @@ GRAFT_API const char *graft_tensor_name(const graft_tensor *tensor);
 // inside the storage they view, names are unique. For debug builds, tests and graphs that come from files.
 GRAFT_API GRAFT_NODISCARD graft_status graft_graph_verify(const graft_graph *graph, graft_error *error);
 
-// Receives text in pieces; |size| bytes, not terminated. A failure ends the printing and is returned.
+// Receives text in pieces; |size| bytes, not terminated. A failure ends the printing and is returned. Frozen.
 typedef struct graft_writer {
   graft_status (*write)(void *user, const char *text, size_t size);
   void *user;
@@ -142,6 +142,7 @@ GRAFT_API graft_tensor *graft_graph_find_output(const graft_graph *graph, const 
 
 // A node as it is in its graph. Borrowed.
 typedef struct graft_node_view {
+  uint32_t struct_size;
   const graft_op_def *op;
   const void *attrs;
   uint32_t n_inputs, n_outputs;

@@ -20,6 +20,7 @@ typedef struct graft_encoder graft_encoder;
 
 // A node as kernels see it. Borrowed for the call.
 typedef struct graft_node_info {
+  uint32_t struct_size;
   const graft_op_def *op;
   const void *attrs;
   uint32_t n_inputs, n_outputs;
@@ -29,7 +30,7 @@ typedef struct graft_node_info {
   const graft_device *device;
 } graft_node_info;
 
-// Why a kernel refuses a node, in a few words: "rows are not contiguous".
+// Why a kernel refuses a node, in a few words: "rows are not contiguous". Frozen.
 typedef struct graft_reason {
   char text[120];
 } graft_reason;
@@ -41,6 +42,7 @@ enum { GRAFT_MAX_PACKED = 4 };
 
 // A constant input that the kernel wants in a layout of its own. The packed copy is made once, shared by all plans
 // whose kernels name the same layout of the same constant on the same device, and replaces the source in encode.
+// Frozen.
 typedef struct graft_packed_input {
   uint32_t input;
   size_t bytes;
@@ -50,6 +52,7 @@ typedef struct graft_packed_input {
 
 // What prepare reports. Zero beforehand.
 typedef struct graft_prepared {
+  uint32_t struct_size;
   void *state;  // the kernel's own; given to pack, encode and destroy
   size_t workspace_bytes;
   size_t workspace_alignment;  // 0: 64
@@ -61,6 +64,7 @@ typedef struct graft_prepared {
 // and workspace begin at multiples of 64 bytes, constants and views at least where their dtype may lie; none is NULL
 // unless said otherwise, also where a tensor is empty.
 typedef struct graft_encode_args {
+  uint32_t struct_size;
   const graft_node_info *node;
   void *state;
   void *const *inputs;  // the packed copy where one was asked for; NULL for omitted inputs

@@ -35,7 +35,7 @@ typedef enum graft_attr_type {
   GRAFT_ATTR_I64S,   // int64_t[max_count], of which the first int32_t at count_offset are used
 } graft_attr_type;
 
-// One member of an operator's attribute struct: makes it printable, checkable and serialisable.
+// One member of an operator's attribute struct: makes it printable, checkable and serialisable. Frozen.
 typedef struct graft_attr_def {
   const char *name;
   graft_attr_type type;
@@ -49,6 +49,7 @@ typedef struct graft_attr_def {
 
 // What inference reads and writes. |inputs[i]| is NULL for an omitted optional input.
 typedef struct graft_infer_args {
+  uint32_t struct_size;
   const void *attrs;
   uint32_t n_inputs, n_outputs;
   const graft_tensor_desc *const *inputs;
@@ -59,6 +60,7 @@ typedef struct graft_infer_args {
 
 // What a reference reads and writes, on the host. Absent inputs have data NULL and rank 0.
 typedef struct graft_reference_args {
+  uint32_t struct_size;
   const void *attrs;
   uint32_t n_inputs, n_outputs;
   const graft_view *inputs;          // any strides, stride 0 included
@@ -76,6 +78,7 @@ typedef enum graft_fill {
   GRAFT_FILL_CONSTANT,    // low everywhere
 } graft_fill;
 
+// What an example gives to an input. Frozen.
 typedef struct graft_case_input {
   graft_dtype dtype;  // NULL: this optional input is left out
   int32_t rank;
@@ -92,7 +95,7 @@ enum {
 };
 
 // One example of an operator's use. From these and from variations of their dtypes, layouts and aliasing, conformance
-// tests and benchmarks are made for every kernel.
+// tests and benchmarks are made for every kernel. Frozen.
 typedef struct graft_op_case {
   const char *name;
   const void *attrs;  // NULL: defaults

@@ -27,6 +27,7 @@ typedef enum graft_plan_flags {
 
 // Where the caller wants something: the node that makes |tensor| runs on |device|, an input or constant is kept there.
 typedef struct graft_pin {
+  uint32_t struct_size;
   const graft_tensor *tensor;
   graft_device *device;  // one of the plan's
 } graft_pin;
@@ -97,6 +98,7 @@ GRAFT_API GRAFT_NODISCARD graft_status graft_plan_run(graft_plan *plan, const gr
 // Host memory of a value in a direct execution: the contiguous tensor, of exactly its size. Read for values from
 // outside of the range, written for those that it makes; both for a value from outside that the range writes over.
 typedef struct graft_binding {
+  uint32_t struct_size;
   const graft_tensor *tensor;
   void *data;
   size_t bytes;
@@ -122,6 +124,7 @@ GRAFT_API GRAFT_NODISCARD graft_status graft_graph_execute(const graft_graph *gr
 
 // Bytes, as they are (or for a measured plan, would be) allocated on the device.
 typedef struct graft_memory_report {
+  uint32_t struct_size;
   size_t arena_bytes;      // inputs, outputs, intermediates and workspace together, after sharing
   size_t naive_bytes;      // the same without any sharing
   size_t workspace_bytes;  // largest workspace of a step; part of the arena
@@ -144,6 +147,7 @@ GRAFT_API size_t graft_plan_host_bytes(const graft_plan *plan);
 
 // A stretch of steps that one device runs in one go, or transfers between devices.
 typedef struct graft_stage_info {
+  uint32_t struct_size;
   const char *device;  // "cpu:0"; of transfers: where the first one goes
   bool is_transfer;
   uint32_t first_step, n_steps;
@@ -157,7 +161,8 @@ GRAFT_API uint32_t graft_plan_n_stages(const graft_plan *plan);
 GRAFT_API void graft_plan_stage(const graft_plan *plan, uint32_t index, graft_stage_info *out_info);
 
 // One step of a plan. Strings and pointers are borrowed from the plan.
-typedef struct graft_step_info {
+struct graft_step_info {
+  uint32_t struct_size;
   const graft_op_def *op;
   const void *attrs;
   const graft_kernel_def *kernel;
@@ -174,7 +179,7 @@ typedef struct graft_step_info {
   const char *fusion;      // the rule that made the step out of n_fused others; NULL: a node of the graph
   uint32_t n_fused;
   const char *placement;  // why it runs on its device: a few words; "" where there was no choice
-} graft_step_info;
+};
 
 GRAFT_API uint32_t graft_plan_n_steps(const graft_plan *plan);
 GRAFT_API void graft_plan_step(const graft_plan *plan, uint32_t index, graft_step_info *out_info);
@@ -193,6 +198,7 @@ GRAFT_API size_t graft_plan_live_bytes(const graft_plan *plan, uint32_t device, 
 
 // A fusion rule and what became of it in this plan. Strings are borrowed from the rule.
 typedef struct graft_fusion_count {
+  uint32_t struct_size;
   const char *rule, *op;
   uint32_t n_groups;       // replaced
   uint32_t n_near_misses;  // that have the operators and edges, but were not replaced
@@ -204,6 +210,7 @@ GRAFT_API void graft_plan_fusion_rule(const graft_plan *plan, uint32_t index, gr
 
 // A group that was replaced, or nearly. Strings are borrowed from the plan.
 typedef struct graft_fusion_group {
+  uint32_t struct_size;
   const char *rule;
   const char *label;     // of the group's last node; "" where the rule itself has a fault
   uint32_t n_nodes;      // views not counted

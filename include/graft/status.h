@@ -31,6 +31,7 @@ typedef enum graft_status {
 enum { GRAFT_ERROR_MAX_NOTES = 4 };
 
 // Details of the last failure. Zero-initialise before the first use; every reporting function overwrites it whole.
+// Frozen.
 typedef struct graft_error {
   graft_status status;
   int32_t line;      // where in graft the failure was noticed; for bug reports

@@ -12,7 +12,7 @@ enum { GRAFT_MAX_RANK = 8 };
 
 // Metadata of a tensor. Rank 0 is a scalar with one element. Shape entries beyond |rank| are 0. A stride of 0 repeats
 // one element along that dimension (broadcasting); the stride of a dimension of size 1 means nothing. In the last
-// dimension of a block dtype the stride steps over blocks, in every other over elements.
+// dimension of a block dtype the stride steps over blocks, in every other over elements. Frozen.
 typedef struct graft_tensor_desc {
   graft_dtype dtype;
   int32_t rank;
@@ -20,7 +20,7 @@ typedef struct graft_tensor_desc {
   int64_t strides[GRAFT_MAX_RANK];  // bytes
 } graft_tensor_desc;
 
-// A description with an address: how references and tests look at a tensor. Borrowed.
+// A description with an address: how references and tests look at a tensor. Borrowed. Frozen.
 typedef struct graft_view {
   graft_tensor_desc desc;
   void *data;

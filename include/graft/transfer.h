@@ -15,7 +15,7 @@ extern "C" {
 
 typedef struct graft_transfer graft_transfer;
 
-// Memory of |device|, or of the host where it is NULL.
+// Memory of |device|, or of the host where it is NULL. Frozen.
 typedef struct graft_transfer_end {
   graft_device *device;
   void *address;

@@ -16,6 +16,11 @@ extern "C" {
 GRAFT_API GRAFT_NODISCARD graft_status graft_versioned_copy(void *target, size_t target_bytes, const void *source,
                                                             const char *what, graft_error *error);
 
+// The other way: copies |source|, a struct of |source_bytes| bytes, into |target| that somebody made and set
+// struct_size in. Nothing is written beyond that size, what the source lacks of it becomes zero, and struct_size stays.
+// A target whose struct_size was not set gets nothing. Thread-safe.
+GRAFT_API void graft_versioned_fill(void *target, const void *source, size_t source_bytes);
+
 #ifdef __cplusplus
 }
 #endif

@@ -72,7 +72,7 @@ static bool take_activation(search *s, const graft_fusion_node *node) {
 }
 
 static bool look(search *s, graft_tensor *tensor, int stage) {
-  graft_fusion_node node;
+  graft_fusion_node node = {.struct_size = sizeof node};
   if (!graft_fusion_maker(tensor, &node)) return false;
   // Only the last value may be wanted by more than the next step.
   if (s->n_steps++ > 0 && node.n_readers != 1) return false;

@@ -8,19 +8,18 @@
 #ifndef GRAFT_OPS_COMMON_HADAMARD_H
 #define GRAFT_OPS_COMMON_HADAMARD_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "graft/base.h"
 
 // Whether |group| is a power of four. 1 is one: no rotation.
 bool graft_hadamard_is_group(int64_t group);
 
-// The largest power of four that divides |n| and is at most |most|; both positive.
-int64_t graft_hadamard_fit(int64_t n, int64_t most);
+// The largest power of four that divides |n| and is at most |most|; both positive. Thread-safe.
+GRAFT_API int64_t graft_hadamard_fit(int64_t n, int64_t most);
 
 // 1 / sqrt(group), exactly.
 float graft_hadamard_factor(int64_t group);
 
 // Rotates each group of |x|, |n| numbers in whole groups. Thread-safe.
-void graft_hadamard_rotate(float *x, int64_t n, int64_t group);
+GRAFT_API void graft_hadamard_rotate(float *x, int64_t n, int64_t group);
 
 #endif

@@ -12,6 +12,6 @@ GRAFT_NODISCARD graft_status graft_quantize_check_group(int64_t group, int64_t k
 
 // Rotates |x|, |k| numbers, in place, writes the quantised row to |q| and returns its scale, as
 // quantize_convrot_i8.h says. Thread-safe.
-float graft_quantize_reference_row(float *x, int64_t k, int64_t group, bool has_bf16_grid, int8_t *q);
+GRAFT_API float graft_quantize_reference_row(float *x, int64_t k, int64_t group, bool has_bf16_grid, int8_t *q);
 
 #endif

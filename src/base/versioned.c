@@ -1,5 +1,6 @@
-#include "graft/versioned.h"
+#include "src/base/versioned.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 graft_status graft_versioned_copy(void *target, size_t target_bytes, const void *source, const char *what,
@@ -20,5 +21,31 @@ graft_status graft_versioned_copy(void *target, size_t target_bytes, const void 
   memcpy(target, source, shared);
   uint32_t size = (uint32_t)target_bytes;
   memcpy(target, &size, sizeof size);
+  return GRAFT_OK;
+}
+
+void graft_versioned_fill(void *target, const void *source, size_t source_bytes) {
+  uint32_t size;
+  memcpy(&size, target, sizeof size);
+  if (size < sizeof size) return;
+  memset(target, 0, size);
+  memcpy(target, source, size < source_bytes ? size : source_bytes);
+  memcpy(target, &size, sizeof size);
+}
+
+graft_status graft_versioned_array(const void *source, uint32_t n, size_t element_bytes, const char *what,
+                                   graft_error *error, void **out_array) {
+  char *array = calloc((size_t)n + 1, element_bytes);
+  if (array == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for %u of %s", (unsigned)n, what);
+  uint32_t stride = 0;
+  if (n > 0) memcpy(&stride, source, sizeof stride);
+  for (uint32_t i = 0; i < n; ++i) {
+    const char *element = (const char *)source + (size_t)i * stride;
+    graft_status status = graft_versioned_copy(array + i * element_bytes, element_bytes, element, what, error);
+    if (status == GRAFT_OK) continue;
+    free(array);
+    return status;
+  }
+  *out_array = array;
   return GRAFT_OK;
 }

@@ -1,23 +1,26 @@
 // Looking at a graph from outside, and copying parts of one into another.
 #include <stdlib.h>
 
+#include "graft/versioned.h"
 #include "src/base/array.h"
 #include "src/graph/builder.h"
 #include "src/graph/effects.h"
 
 bool graft_graph_node(const graft_graph *graph, uint32_t index, graft_node_view *out_view) {
-  *out_view = (graft_node_view){0};
+  graft_node_view view = {.struct_size = sizeof view};
+  graft_versioned_fill(out_view, &view, sizeof view);
   if (index >= graph->n_nodes) return false;
   const graft_node *node = graph->nodes[index];
-  *out_view = (graft_node_view){.op = node->op,
-                                .attrs = node->attrs,
-                                .n_inputs = node->n_inputs,
-                                .n_outputs = node->n_outputs,
-                                .inputs = node->inputs,
-                                .outputs = node->outputs,
-                                .into = node->into,
-                                .n_after = node->n_after,
-                                .label = node->label};
+  view = (graft_node_view){.op = node->op,
+                           .attrs = node->attrs,
+                           .n_inputs = node->n_inputs,
+                           .n_outputs = node->n_outputs,
+                           .inputs = node->inputs,
+                           .outputs = node->outputs,
+                           .into = node->into,
+                           .n_after = node->n_after,
+                           .label = node->label};
+  graft_versioned_fill(out_view, &view, sizeof view);
   return true;
 }
 

@@ -65,7 +65,8 @@ graft_status graft_infer_checked(graft_inference *inference, graft_error *error)
   const graft_op_def *op = inference->op;
   memset(inference->outputs, 0, sizeof inference->outputs);
   graft_error refusal = {0};
-  graft_infer_args args = {.attrs = inference->attrs,
+  graft_infer_args args = {.struct_size = sizeof args,
+                           .attrs = inference->attrs,
                            .n_inputs = inference->n_inputs,
                            .n_outputs = op->n_outputs,
                            .inputs = inference->inputs,

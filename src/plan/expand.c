@@ -91,7 +91,8 @@ graft_planned_step *graft_plan_make_step(graft_plan *plan, graft_node *node) {
       graft_arena_alloc_array(&plan->arena, (size_t)node->n_inputs + node->n_outputs, sizeof *descs);
   if (step == NULL || descs == NULL) return NULL;
   *step = (graft_planned_step){.node = node, .in_place_input = GRAFT_PLAN_NONE, .workspace = GRAFT_PLAN_NONE};
-  step->info = (graft_node_info){.op = node->op,
+  step->info = (graft_node_info){.struct_size = sizeof step->info,
+                                 .op = node->op,
                                  .attrs = node->attrs,
                                  .n_inputs = node->n_inputs,
                                  .n_outputs = node->n_outputs,

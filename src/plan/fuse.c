@@ -195,7 +195,8 @@ static bool capture(graft_fuse_pass *pass, candidate *c, const graft_pattern_mat
     if (match->nodes[i] == NULL) return graft_refuse(why, "the pattern has a node that its result does not need");
     attrs[i] = match->nodes[i]->attrs;
   }
-  const graft_fusion_match view = {.form = (uint32_t)(pattern - c->rule->patterns),
+  const graft_fusion_match view = {.struct_size = sizeof view,
+                                   .form = (uint32_t)(pattern - c->rule->patterns),
                                    .n_inputs = c->n_inputs,
                                    .inputs = c->descs,
                                    .output = &result_of(pass, c->step)->desc,
@@ -220,7 +221,7 @@ static graft_status try_pattern(graft_fuse_pass *pass, const graft_rule_attempt 
 }
 
 static graft_status try_proposal(graft_fuse_pass *pass, graft_fusion_rule *rule, uint32_t step, bool *out_fused) {
-  graft_fusion_proposal proposal = {.attrs = pass->attrs};
+  graft_fusion_proposal proposal = {.struct_size = sizeof proposal, .attrs = pass->attrs};
   graft_reason why = {0};
   graft_op_default_attrs(rule->op, pass->attrs);
   if (!rule->def->propose(result_of(pass, step), &proposal, &why)) {

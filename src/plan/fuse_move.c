@@ -2,15 +2,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graft/versioned.h"
 #include "src/plan/fuse.h"
+
+static void fill_node(const graft_node *node, uint32_t n_readers, graft_fusion_node *out_node) {
+  graft_fusion_node told = {.struct_size = sizeof told};
+  if (node != NULL) {
+    told = (graft_fusion_node){.op = node->op,
+                               .attrs = node->attrs,
+                               .n_inputs = node->n_inputs,
+                               .inputs = node->inputs,
+                               .n_readers = n_readers};
+  }
+  graft_versioned_fill(out_node, &told, sizeof told);
+}
 
 bool graft_fusion_maker(graft_tensor *tensor, graft_fusion_node *out_node) {
   const graft_tensor *value = graft_fuse_resolve(tensor);
-  const graft_node *node = value->node;
-  *out_node = (graft_fusion_node){0};
-  if (node == NULL) return false;
-  *out_node = (graft_fusion_node){node->op, node->attrs, node->n_inputs, node->inputs, graft_plan_root(value)->n_uses};
-  return true;
+  fill_node(value->node, graft_plan_root(value)->n_uses, out_node);
+  return value->node != NULL;
 }
 
 uint32_t graft_fusion_n_steps(const graft_fusion_editor *editor) {
@@ -18,10 +28,9 @@ uint32_t graft_fusion_n_steps(const graft_fusion_editor *editor) {
 }
 
 void graft_fusion_step(const graft_fusion_editor *editor, uint32_t index, graft_fusion_node *out_node) {
-  *out_node = (graft_fusion_node){0};
-  if (index >= editor->plan->steps.n) return;
-  const graft_node *node = graft_plan_step_at(editor->plan, index)->node;
-  *out_node = (graft_fusion_node){node->op, node->attrs, node->n_inputs, node->inputs, node->outputs[0]->n_uses};
+  const bool exists = index < editor->plan->steps.n;
+  const graft_node *node = exists ? graft_plan_step_at(editor->plan, index)->node : NULL;
+  fill_node(node, exists ? node->outputs[0]->n_uses : 0, out_node);
 }
 
 static bool is_movable(const graft_node *node, graft_reason *why) {

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graft/versioned.h"
 #include "src/plan/fuse.h"
 
 uint32_t graft_plan_n_fusion_rules(const graft_plan *plan) {
@@ -9,10 +10,16 @@ uint32_t graft_plan_n_fusion_rules(const graft_plan *plan) {
 }
 
 void graft_plan_fusion_rule(const graft_plan *plan, uint32_t index, graft_fusion_count *out_count) {
-  *out_count = (graft_fusion_count){0};
-  if (index >= plan->n_fusion_rules) return;
-  const graft_fusion_rule *rule = &plan->fusion_rules[index];
-  *out_count = (graft_fusion_count){rule->def->name, rule->def->op, rule->n_groups, rule->n_near_misses, rule->is_off};
+  graft_fusion_count count = {.struct_size = sizeof count};
+  if (index < plan->n_fusion_rules) {
+    const graft_fusion_rule *rule = &plan->fusion_rules[index];
+    count = (graft_fusion_count){.rule = rule->def->name,
+                                 .op = rule->def->op,
+                                 .n_groups = rule->n_groups,
+                                 .n_near_misses = rule->n_near_misses,
+                                 .is_off = rule->is_off};
+  }
+  graft_versioned_fill(out_count, &count, sizeof count);
 }
 
 uint32_t graft_plan_n_fusion_groups(const graft_plan *plan) {
@@ -20,11 +27,15 @@ uint32_t graft_plan_n_fusion_groups(const graft_plan *plan) {
 }
 
 void graft_plan_fusion_group(const graft_plan *plan, uint32_t index, graft_fusion_group *out_group) {
-  *out_group = (graft_fusion_group){0};
-  if (index >= plan->fused_groups.n) return;
-  const graft_fused_group *group = plan->fused_groups.items[index];
-  *out_group =
-      (graft_fusion_group){plan->fusion_rules[group->rule].def->name, group->label, group->n_nodes, group->obstacle};
+  graft_fusion_group told = {.struct_size = sizeof told};
+  if (index < plan->fused_groups.n) {
+    const graft_fused_group *group = plan->fused_groups.items[index];
+    told = (graft_fusion_group){.rule = plan->fusion_rules[group->rule].def->name,
+                                .label = group->label,
+                                .n_nodes = group->n_nodes,
+                                .obstacle = group->obstacle};
+  }
+  graft_versioned_fill(out_group, &told, sizeof told);
 }
 
 static graft_status print_rule(const graft_fusion_rule *rule, graft_writer writer) {
@@ -50,7 +61,7 @@ graft_status graft_plan_print_fusions(const graft_plan *plan, graft_writer write
     if (rule->is_off || rule->n_groups + rule->n_near_misses > 0) GRAFT_TRY(print_rule(rule, writer));
   }
   for (uint32_t i = 0; i < plan->fused_groups.n; ++i) {
-    graft_fusion_group group;
+    graft_fusion_group group = {.struct_size = sizeof group};
     graft_plan_fusion_group(plan, i, &group);
     if (group.obstacle != NULL) GRAFT_TRY(print_near_miss(&group, writer));
   }

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graft/versioned.h"
 #include "src/base/array.h"
+#include "src/base/versioned.h"
 #include "src/graph/builder.h"
 #include "src/plan/plan_internal.h"
 #include "src/plan/tune.h"
@@ -50,7 +50,6 @@ static graft_status check_devices(const graft_graph *graph, const graft_plan_opt
 }
 
 static graft_status check_pins(const graft_graph *graph, const graft_plan_options *options, graft_error *error) {
-  if (options->n_pins > 0 && options->pins == NULL) return GRAFT_FAIL(error, GRAFT_E_INVALID, "pins is NULL");
   for (uint32_t i = 0; i < options->n_pins; ++i) {
     const graft_pin *pin = &options->pins[i];
     GRAFT_TRY(graft_graph_check_tensor(graph, pin->tensor, "a pinned tensor", error));
@@ -93,6 +92,7 @@ static graft_status take_devices(graft_plan *plan, const graft_plan_options *opt
     graft_plan_device *device = &plan->devices[d];
     device->device = options->n_devices > 0 ? options->devices[d] : options->device;
     device->backend = graft_device_backend(device->device);
+    device->info.struct_size = sizeof device->info;
     graft_device_describe(device->device, &device->info);
     device->weight_limit = limits->weights[d];
     device->is_closed = limits->is_closed[d];
@@ -196,18 +196,12 @@ static graft_status design_to_fit(const graft_graph *graph, const graft_plan_opt
   return status;
 }
 
-graft_status graft_plan_create(const graft_graph *graph, const graft_plan_options *options, graft_plan **out_plan) {
+static graft_status make_plan(const graft_graph *graph, const graft_plan_options *options, graft_plan **out_plan) {
   graft_error *error = graft_context_error_slot(graft_graph_context(graph));
-  if (graft_graph_status(graph) != GRAFT_OK) {
-    *error = *graft_graph_error(graph);
-    return error->status;
-  }
-  graft_plan_options copy;
-  GRAFT_TRY(graft_versioned_copy(&copy, sizeof copy, options, "a graft_plan_options", error));
-  GRAFT_TRY(check_options(graph, &copy, error));
+  GRAFT_TRY(check_options(graph, options, error));
   graft_plan *plan = NULL;
-  graft_status status = design_to_fit(graph, &copy, &plan);
-  const bool is_measured = (copy.flags & GRAFT_PLAN_MEASURE_ONLY) != 0;
+  graft_status status = design_to_fit(graph, options, &plan);
+  const bool is_measured = (options->flags & GRAFT_PLAN_MEASURE_ONLY) != 0;
   if (status == GRAFT_OK && !is_measured) status = graft_plan_fill_constants(plan);
   if (status == GRAFT_OK && !is_measured) status = graft_plan_record(plan);
   const bool is_alone = plan != NULL && plan->n_devices == 1 && plan->memory_budget == 0;
@@ -223,6 +217,23 @@ graft_status graft_plan_create(const graft_graph *graph, const graft_plan_option
   plan->tuner = NULL;
   *out_plan = plan;
   return GRAFT_OK;
+}
+
+graft_status graft_plan_create(const graft_graph *graph, const graft_plan_options *options, graft_plan **out_plan) {
+  graft_error *error = graft_context_error_slot(graft_graph_context(graph));
+  if (graft_graph_status(graph) != GRAFT_OK) {
+    *error = *graft_graph_error(graph);
+    return error->status;
+  }
+  graft_plan_options copy;
+  void *pins = NULL;
+  GRAFT_TRY(graft_versioned_copy(&copy, sizeof copy, options, "a graft_plan_options", error));
+  if (copy.n_pins > 0 && copy.pins == NULL) return GRAFT_FAIL(error, GRAFT_E_INVALID, "pins is NULL");
+  GRAFT_TRY(graft_versioned_array(copy.pins, copy.n_pins, sizeof *copy.pins, "a graft_pin", error, &pins));
+  copy.pins = pins;
+  graft_status status = make_plan(graph, &copy, out_plan);
+  free(pins);
+  return status;
 }
 
 static void release_constant(graft_plan *plan, uint32_t device, graft_constant_entry *entry) {

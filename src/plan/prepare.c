@@ -40,7 +40,7 @@ static graft_status name_step(graft_plan *plan, const graft_planned_step *step, 
 }
 
 graft_status graft_plan_prepare_step(graft_plan *plan, graft_planned_step *step) {
-  step->prepared = (graft_prepared){0};
+  step->prepared = (graft_prepared){.struct_size = sizeof step->prepared};
   if (step->kernel->prepare == NULL) return GRAFT_OK;
   (void)GRAFT_FAIL(plan->error, GRAFT_E_INVALID, "the kernel gave no reason");
   graft_status status = step->kernel->prepare(&step->info, plan->error, &step->prepared);

@@ -30,6 +30,7 @@ static graft_status encode_step(graft_plan *plan, const graft_planned_step *step
   const graft_plan_device *device = &plan->devices[step->node->device];
   char *memory = device->memory.address;
   const graft_encode_args args = {
+      .struct_size = sizeof args,
       .node = &step->info,
       .state = step->prepared.state,
       .inputs = inputs,

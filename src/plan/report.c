@@ -2,14 +2,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graft/versioned.h"
 #include "src/plan/plan_internal.h"
 
 void graft_plan_memory(const graft_plan *plan, graft_memory_report *out_report) {
-  *out_report = plan->report;
+  graft_versioned_fill(out_report, &plan->report, sizeof plan->report);
 }
 
 void graft_plan_device_memory(const graft_plan *plan, uint32_t index, graft_memory_report *out_report) {
-  *out_report = index < plan->n_devices ? plan->devices[index].report : (graft_memory_report){0};
+  static const graft_memory_report nothing = {.struct_size = sizeof nothing};
+  const graft_memory_report *report = index < plan->n_devices ? &plan->devices[index].report : &nothing;
+  graft_versioned_fill(out_report, report, sizeof *report);
 }
 
 size_t graft_plan_host_bytes(const graft_plan *plan) {
@@ -41,10 +44,11 @@ static double count_bytes(const graft_planned_step *step) {
 }
 
 void graft_plan_step(const graft_plan *plan, uint32_t index, graft_step_info *out_info) {
-  *out_info = (graft_step_info){0};
+  graft_step_info info = {.struct_size = sizeof info};
+  graft_versioned_fill(out_info, &info, sizeof info);
   if (index >= plan->steps.n) return;
   const graft_planned_step *step = graft_plan_step_at(plan, index);
-  *out_info = (graft_step_info){
+  info = (graft_step_info){
       .op = step->info.op,
       .attrs = step->info.attrs,
       .kernel = step->kernel,
@@ -63,7 +67,8 @@ void graft_plan_step(const graft_plan *plan, uint32_t index, graft_step_info *ou
       .n_fused = step->n_fused,
       .placement = step->node->placement != NULL ? step->node->placement : "",
   };
-  for (uint32_t i = 0; i < step->prepared.n_packed; ++i) out_info->packed_bytes += step->prepared.packed[i].bytes;
+  for (uint32_t i = 0; i < step->prepared.n_packed; ++i) info.packed_bytes += step->prepared.packed[i].bytes;
+  graft_versioned_fill(out_info, &info, sizeof info);
 }
 
 // "123.4 MiB", "  5.0 KiB": nine characters.
@@ -81,7 +86,7 @@ static graft_status write_text(graft_writer writer, const char *text) {
 
 static graft_status print_step(const graft_plan *plan, uint32_t index, graft_writer writer) {
   char output[128], bytes[24], line[512];
-  graft_step_info info;
+  graft_step_info info = {.struct_size = sizeof info};
   graft_plan_step(plan, index, &info);
   graft_tensor_desc_format(info.outputs[0], output, sizeof output);
   format_bytes(info.bytes, bytes, sizeof bytes);

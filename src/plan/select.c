@@ -53,7 +53,7 @@ static line_span reject(selection *s, const graft_kernel_def *kernel, const graf
 }
 
 static bool packs_constants(const graft_kernel_def *kernel, const graft_node_info *node) {
-  graft_prepared prepared = {0};
+  graft_prepared prepared = {.struct_size = sizeof prepared};
   graft_error error = {0};
   // A failure is not this question's: prepare is asked again once the kernel is chosen.
   if (kernel->prepare == NULL || kernel->prepare(node, &error, &prepared) != GRAFT_OK) return false;

@@ -40,7 +40,7 @@ static void print_descs(graft_printer *printer, const graft_tensor_desc *const *
 static char *make_key(const graft_node_info *node, const graft_kernel_def *const *kernels, uint32_t n_kernels) {
   growing_text text = {0};
   graft_printer printer = {{append, &text}, GRAFT_OK};
-  graft_device_info info;
+  graft_device_info info = {.struct_size = sizeof info};
   graft_device_describe(node->device, &info);
   graft_print_format(&printer, "graft %s | %s ", graft_version(), graft_device_name(node->device));
   graft_print_text(&printer, info.name);

@@ -109,7 +109,8 @@ static bool encode(measurement *m, trial *t) {
   for (uint32_t i = 0; i < m->node->n_inputs; ++i) inputs[i] = m->inputs[i].memory.address;
   for (uint32_t i = 0; i < m->node->n_outputs; ++i) outputs[i] = m->outputs[i].memory.address;
   for (uint32_t i = 0; i < t->prepared.n_packed; ++i) inputs[t->prepared.packed[i].input] = t->packed[i].address;
-  const graft_encode_args args = {.node = m->node,
+  const graft_encode_args args = {.struct_size = sizeof args,
+                                  .node = m->node,
                                   .state = t->prepared.state,
                                   .inputs = inputs,
                                   .outputs = outputs,
@@ -158,6 +159,7 @@ void graft_tune_measure(const graft_node_info *node, const graft_kernel_def *con
   bool is_ready = make_values(&m);
   for (uint32_t i = 0; i < n_kernels; ++i) {
     trials[i].kernel = kernels[i];
+    trials[i].prepared.struct_size = sizeof trials[i].prepared;
     out_seconds[i] = is_ready && begin_trial(&m, &trials[i]) ? time_run(&m, &trials[i]) : HUGE_VAL;
   }
   for (int round = 1; round < N_ROUNDS; ++round) {

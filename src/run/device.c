@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graft/versioned.h"
 #include "src/run/context_internal.h"
 #include "src/run/registry.h"
 
@@ -124,8 +125,9 @@ void graft_device_close_all(graft_context *context) {
 }
 
 void graft_device_describe(const graft_device *device, graft_device_info *out_info) {
-  *out_info = (graft_device_info){0};
-  device->backend->describe(device->state, out_info);
+  graft_device_info info = {.struct_size = sizeof info};
+  device->backend->describe(device->state, &info);
+  graft_versioned_fill(out_info, &info, sizeof info);
 }
 
 const char *graft_device_name(const graft_device *device) {

@@ -3,13 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graft/versioned.h"
+#include "src/base/versioned.h"
 #include "src/graph/builder.h"
 #include "src/plan/plan_internal.h"
 
 typedef struct direct {
   const graft_graph *graph;
   graft_execution options;
+  graft_binding *bindings;
   uint32_t end;
   graft_error *error;
   graft_graph *part;   // the range as a graph of its own
@@ -20,7 +21,7 @@ typedef struct direct {
 
 static const graft_binding *find_binding(const direct *d, const graft_tensor *tensor) {
   for (uint32_t i = 0; i < d->options.n_bindings; ++i) {
-    if (d->options.bindings[i].tensor == tensor) return &d->options.bindings[i];
+    if (d->bindings[i].tensor == tensor) return &d->bindings[i];
   }
   return NULL;
 }
@@ -100,7 +101,7 @@ static graft_status build_part(direct *d) {
 
 static graft_status write_inputs(const direct *d, graft_plan *plan) {
   for (uint32_t i = 0; i < d->options.n_bindings; ++i) {
-    const graft_binding *binding = &d->options.bindings[i];
+    const graft_binding *binding = &d->bindings[i];
     const graft_tensor *mapped = d->map[binding->tensor->id];
     if (is_inside(d, binding->tensor) || mapped == NULL || mapped->kind != GRAFT_TENSOR_INPUT) continue;
     uint32_t index;
@@ -112,7 +113,7 @@ static graft_status write_inputs(const direct *d, graft_plan *plan) {
 
 static graft_status read_results(const direct *d, graft_plan *plan) {
   for (uint32_t i = 0; i < d->options.n_bindings; ++i) {
-    const graft_binding *binding = &d->options.bindings[i];
+    const graft_binding *binding = &d->bindings[i];
     if (!d->is_kept[binding->tensor->id]) continue;
     char name[24];
     uint32_t index;
@@ -139,7 +140,7 @@ static graft_status execute(direct *d) {
   return status;
 }
 
-static graft_status check_execution(const direct *d) {
+static graft_status check_execution(direct *d) {
   const graft_graph *graph = d->graph;
   if (graph->error.status != GRAFT_OK) {
     *d->error = graph->error;
@@ -152,8 +153,12 @@ static graft_status check_execution(const direct *d) {
     return GRAFT_FAIL(d->error, GRAFT_E_INVALID, "there are no %u nodes from %u on; the graph has %u",
                       (unsigned)d->options.n_nodes, (unsigned)d->options.first, (unsigned)graph->n_nodes);
   }
+  void *bindings = NULL;
+  GRAFT_TRY(graft_versioned_array(d->options.bindings, d->options.n_bindings, sizeof *d->bindings, "a graft_binding",
+                                  d->error, &bindings));
+  d->bindings = bindings;
   for (uint32_t i = 0; i < d->options.n_bindings; ++i) {
-    GRAFT_TRY(graft_graph_check_tensor(graph, d->options.bindings[i].tensor, "a bound tensor", d->error));
+    GRAFT_TRY(graft_graph_check_tensor(graph, d->bindings[i].tensor, "a bound tensor", d->error));
   }
   return GRAFT_OK;
 }
@@ -161,13 +166,14 @@ static graft_status check_execution(const direct *d) {
 graft_status graft_graph_execute(const graft_graph *graph, const graft_execution *execution) {
   direct d = {.graph = graph, .error = graft_context_error_slot(graph->context)};
   GRAFT_TRY(graft_versioned_copy(&d.options, sizeof d.options, execution, "a graft_execution", d.error));
-  GRAFT_TRY(check_execution(&d));
+  graft_status status = check_execution(&d);
   d.end = d.options.n_nodes > 0 ? d.options.first + d.options.n_nodes : graph->n_nodes;
   const size_t n = graph->n_tensors;
   d.map = calloc(n + 1, sizeof(graft_tensor *));
   d.n_inside = calloc(n + 1, sizeof *d.n_inside);
   d.is_kept = calloc(n + 1, sizeof *d.is_kept);
-  graft_status status = execute(&d);
+  if (status == GRAFT_OK) status = execute(&d);
+  free(d.bindings);
   graft_graph_destroy(d.part);
   free(d.map);
   free(d.n_inside);

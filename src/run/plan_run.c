@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graft/versioned.h"
 #include "src/plan/plan_internal.h"
 #include "src/run/context_internal.h"
 
@@ -131,14 +132,27 @@ static void name_failing_step(const graft_plan *plan, uint32_t index, graft_erro
 
 // Backends number the steps of their recordings, callers those of the plan.
 typedef struct segment_run {
+  const graft_plan *plan;
   const graft_plan_segment *segment;
   const graft_run_control *control;  // the caller's, or zeros
 } segment_run;
 
-static void tell_step(void *user, uint32_t local, bool is_end) {
+static bool is_watched(const graft_run_control *control) {
+  return control->on_step != NULL || control->on_node != NULL;
+}
+
+static void tell(const segment_run *run, uint32_t step, bool is_end) {
+  const graft_run_control *control = run->control;
+  if (control->on_step != NULL) control->on_step(control->on_step_user, step, is_end);
+  if (control->on_node == NULL) return;
+  graft_step_info info = {.struct_size = sizeof info};
+  graft_plan_step(run->plan, step, &info);
+  control->on_node(control->on_step_user, step, &info, is_end);
+}
+
+static void tell_local(void *user, uint32_t local, bool is_end) {
   const segment_run *run = user;
-  uint32_t step = run->segment->first + local - run->segment->first_local;
-  run->control->on_step(run->control->on_step_user, step, is_end);
+  tell(run, run->segment->first + local - run->segment->first_local, is_end);
 }
 
 static graft_status run_on_device(const graft_plan *plan, const segment_run *run, uint32_t *out_step,
@@ -149,7 +163,8 @@ static graft_status run_on_device(const graft_plan *plan, const segment_run *run
   uint32_t n = segment->end - segment->first, stopped_at = segment->first_local;
   watched.out_step = &stopped_at;
   watched.on_step_user = (void *)(uintptr_t)run;
-  if (watched.on_step != NULL) watched.on_step = tell_step;
+  watched.on_step = is_watched(run->control) ? tell_local : NULL;
+  watched.on_node = NULL;
   const uint32_t first = segment->first_local, end = first + n;
   const graft_beside beside = {graft_prefetch_work, device->prefetch};
   const bool is_prefetching = graft_prefetch_next(plan, segment) != NULL;
@@ -170,9 +185,9 @@ static graft_status run_transfers(const graft_plan *plan, const segment_run *run
     if (control->abort != NULL && control->abort(control->abort_user)) {
       return GRAFT_FAIL(error, GRAFT_E_CANCELLED, "the run was cancelled");
     }
-    if (control->on_step != NULL) control->on_step(control->on_step_user, s, false);
+    if (is_watched(control)) tell(run, s, false);
     graft_status status = graft_plan_transfer(plan, graft_plan_step_at(plan, s), error);
-    if (control->on_step != NULL) control->on_step(control->on_step_user, s, true);
+    if (is_watched(control)) tell(run, s, true);
     if (status != GRAFT_OK) return status;
   }
   return GRAFT_OK;
@@ -181,7 +196,7 @@ static graft_status run_transfers(const graft_plan *plan, const segment_run *run
 static graft_status run_segments(graft_plan *plan, const graft_run_control *control, uint32_t *out_step,
                                  graft_error *error) {
   for (uint32_t g = 0; g < plan->n_segments; ++g) {
-    const segment_run run = {&plan->segments[g], control};
+    const segment_run run = {plan, &plan->segments[g], control};
     *out_step = run.segment->first;
     GRAFT_TRY(graft_plan_bring(plan, run.segment, error));
     const graft_plan_segment *next = graft_prefetch_next(plan, run.segment);
@@ -193,17 +208,19 @@ static graft_status run_segments(graft_plan *plan, const graft_run_control *cont
 }
 
 graft_status graft_plan_run(graft_plan *plan, const graft_run_control *control) {
-  static const graft_run_control nobody = {0};
+  graft_run_control watcher = {.struct_size = sizeof watcher};
   graft_error error = {0};
   graft_status status = graft_plan_check_runnable(plan, &error);
+  if (status == GRAFT_OK && control != NULL)
+    status = graft_versioned_copy(&watcher, sizeof watcher, control, "a graft_run_control", &error);
   if (status == GRAFT_OK) status = graft_plan_take_inputs(plan, &error);
   if (status == GRAFT_OK) {
     uint32_t stopped_at = UINT32_MAX;
     plan->has_result = false;
-    status = run_segments(plan, control != NULL ? control : &nobody, &stopped_at, &error);
+    status = run_segments(plan, &watcher, &stopped_at, &error);
     plan->has_result = status == GRAFT_OK;
     if (status != GRAFT_OK) graft_prefetch_stop(plan);
-    if (control != NULL && control->out_step != NULL) *control->out_step = stopped_at;
+    if (watcher.out_step != NULL) *watcher.out_step = stopped_at;
     if (status != GRAFT_OK) name_failing_step(plan, stopped_at, &error);
   }
   return graft_plan_report_error(plan, status, &error);

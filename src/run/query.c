@@ -1,5 +1,6 @@
 #include "src/run/query.h"
 
+#include "graft/versioned.h"
 #include "src/run/context_internal.h"
 #include "src/run/registry.h"
 
@@ -59,18 +60,21 @@ bool graft_query_prefers(const graft_kernel_def *kernel, const graft_node_info *
 bool graft_device_supports(const graft_device *device, const graft_node_info *node, bool native_only,
                            graft_reason *why) {
   graft_context *context = graft_device_context(device);
-  if (is_recursive(graft_device_queries(device), node->op)) {
-    graft_context_log(context, GRAFT_LOG_WARNING, "a kernel of %s asks %s about the same operator again; refused",
-                      node->op->name, graft_device_name(device));
-    return graft_refuse(why, "asked from within a kernel's own answer about %.60s", node->op->name);
-  }
-  graft_device_info info;
-  graft_device_describe(device, &info);
-  graft_node_info asked = *node;
+  graft_node_info asked;
+  graft_error error = {0};
+  if (graft_versioned_copy(&asked, sizeof asked, node, "a graft_node_info", &error) != GRAFT_OK)
+    return graft_refuse(why, "%.100s", error.message);
   asked.device = device;
+  if (is_recursive(graft_device_queries(device), asked.op)) {
+    graft_context_log(context, GRAFT_LOG_WARNING, "a kernel of %s asks %s about the same operator again; refused",
+                      asked.op->name, graft_device_name(device));
+    return graft_refuse(why, "asked from within a kernel's own answer about %.60s", asked.op->name);
+  }
+  graft_device_info info = {.struct_size = sizeof info};
+  graft_device_describe(device, &info);
   const graft_kernel_def *const *kernels = NULL;
-  uint32_t n = graft_registry_find_kernels(context, node->op->name, graft_device_backend(device)->name, &kernels);
-  graft_refuse(why, "no%s kernel is registered for %.60s", native_only ? " native" : "", node->op->name);
+  uint32_t n = graft_registry_find_kernels(context, asked.op->name, graft_device_backend(device)->name, &kernels);
+  graft_refuse(why, "no%s kernel is registered for %.60s", native_only ? " native" : "", asked.op->name);
   for (uint32_t i = 0; i < n; ++i) {
     if (native_only && !graft_registry_is_native(context, kernels[i])) continue;
     if (graft_query_supports(kernels[i], &asked, info.features, why)) return true;

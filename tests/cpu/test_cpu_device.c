@@ -56,7 +56,7 @@ static void BE9_the_device_describes_itself(void **state) {
   (void)state;
   graft_context *context = plan_mock_context(3);
   graft_device *device = plan_mock_device(context, "cpu:0");
-  graft_device_info info;
+  graft_device_info info = {.struct_size = sizeof info};
   graft_device_describe(device, &info);
   assert_true(info.flags & GRAFT_DEVICE_HOST_MEMORY);
   assert_non_null(strstr(info.name, "3 threads"));
@@ -78,7 +78,7 @@ static void memory_is_aligned_and_counted(void **state) {
   void *own = graft_device_state(device), *memory[3];
   const size_t sizes[] = {1, 1000, ((size_t)9 << 20) + 5};
   size_t sum = 0;
-  graft_device_info info;
+  graft_device_info info = {.struct_size = sizeof info};
   for (int i = 0; i < 3; ++i) {
     assert_int_equal(backend->allocate(own, sizes[i], NULL, &memory[i]), GRAFT_OK);
     assert_int_equal((uintptr_t)memory[i] % GRAFT_DEVICE_ALIGNMENT, 0);

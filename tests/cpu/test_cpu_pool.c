@@ -85,7 +85,7 @@ static void SC7_stopping_skips_the_rest_and_the_pool_runs_again(void **state) {
     c->n_threads = n_threads;
     c->stop_at = 100;
     graft_cpu_task task = task_of(&c, MAX_ITEMS, count_item);
-    const graft_run_control control = {.abort = stop_after_some, .abort_user = c};
+    const graft_run_control control = {.struct_size = sizeof control, .abort = stop_after_some, .abort_user = c};
     graft_error error = {0};
     assert_int_equal(run_once(pool, &task, &control, &error), GRAFT_E_CANCELLED);
     assert_string_equal(error.message, "the run was cancelled");

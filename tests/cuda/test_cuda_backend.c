@@ -120,7 +120,7 @@ static void the_device_says_what_it_can_do(void **state) {
   (void)state;
   session s;
   open_well("", &s);
-  graft_device_info info;
+  graft_device_info info = {.struct_size = sizeof info};
   graft_device_describe(s.device, &info);
   assert_int_equal(info.flags,
                    GRAFT_DEVICE_ASYNC | GRAFT_DEVICE_EVENTS | GRAFT_DEVICE_HOST_POINTERS | GRAFT_DEVICE_MAPPING);
@@ -208,7 +208,7 @@ static void watched_runs_are_dispatched(void **state) {
   (void)state;
   session s;
   int n_seen = 0;
-  const graft_run_control control = {.on_step = count_step, .on_step_user = &n_seen};
+  const graft_run_control control = {.struct_size = sizeof control, .on_step = count_step, .on_step_user = &n_seen};
   open_well("", &s);
   for (int i = 0; i < 3; ++i) assert_int_equal(graft_plan_run(s.plan, &control), GRAFT_OK);
   assert_int_equal(n_seen, 3 * 2 * N_KERNELS);
@@ -225,7 +225,7 @@ static bool always(void *user) {
 static void cancelled_plans_run_again(void **state) {
   (void)state;
   session s;
-  const graft_run_control control = {.abort = always};
+  const graft_run_control control = {.struct_size = sizeof control, .abort = always};
   open_well("", &s);
   for (int i = 0; i < 3; ++i) {
     assert_int_equal(graft_plan_run(s.plan, &control), GRAFT_E_CANCELLED);
@@ -256,7 +256,7 @@ static graft_status live_a_life(session *s) {
   float result[ROWS * COLUMNS];
   GRAFT_TRY(begin("", s));
   for (int i = 0; i < 3; ++i) GRAFT_TRY(graft_plan_run(s->plan, NULL));
-  const graft_run_control control = {.abort = NULL, .on_step = NULL};
+  const graft_run_control control = {.struct_size = sizeof control, .abort = NULL, .on_step = NULL};
   GRAFT_TRY(graft_plan_run(s->plan, &control));
   return graft_plan_read(s->plan, 0, result, sizeof result);
 }

@@ -173,12 +173,12 @@ static void budgets_give_the_same_bytes(void **state) {
   }
   build_with(&s, ROWS, LARGE, N_LAYERS, true);
   graft_plan *whole = make_plan(&s), *cut = NULL;
-  graft_memory_report report;
+  graft_memory_report report = {.struct_size = sizeof report};
   graft_plan_memory(whole, &report);
   const graft_plan_options options = {
       .struct_size = sizeof options, .device = s.device, .memory_budget = report.peak_bytes / 3};
   if (graft_plan_create(s.graph, &options, &cut) != GRAFT_OK) fail_msg("%s", graft_context_error(s.context)->message);
-  graft_memory_report less;
+  graft_memory_report less = {.struct_size = sizeof less};
   graft_plan_memory(cut, &less);
   assert_true(less.peak_bytes <= report.peak_bytes / 3);
   const size_t bytes = (size_t)ROWS * LARGE * sizeof(float);
@@ -221,7 +221,7 @@ static void plans_made_anew_leave_no_memory_behind(void **state) {
     graft_plan *plan = make_plan(&s);
     for (int k = 0; k < 3; ++k) run_with(plan, 0.1f, out);
     graft_plan_destroy(plan);
-    graft_device_info info;
+    graft_device_info info = {.struct_size = sizeof info};
     graft_device_describe(s.device, &info);
     assert_int_equal(info.allocated_bytes, 0);
     // The first plans fill the cache of graphs and the driver's own pools.
@@ -257,7 +257,7 @@ static void long_work_stops_soon(void **state) {
   assert_int_equal(graft_plan_write(plan, 0, s.weights, bytes), GRAFT_OK);
   for (int i = 0; i < 4; ++i) {
     stopper stop = {.at = seconds_now() + 0.1};
-    const graft_run_control control = {.abort = is_late, .abort_user = &stop};
+    const graft_run_control control = {.struct_size = sizeof control, .abort = is_late, .abort_user = &stop};
     assert_int_equal(graft_plan_run(plan, &control), GRAFT_E_CANCELLED);
     const double late = seconds_now() - stop.at;
     print_message("    stopped after %.1f ms\n", 1e3 * late);

@@ -209,7 +209,7 @@ static void check_results(const session *s, graft_plan *plan) {
 static uint32_t count_stages(const graft_plan *plan, const char *device) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < graft_plan_n_stages(plan); ++i) {
-    graft_stage_info stage;
+    graft_stage_info stage = {.struct_size = sizeof stage};
     graft_plan_stage(plan, i, &stage);
     n += !stage.is_transfer && strcmp(stage.device, device) == 0;
   }
@@ -219,7 +219,7 @@ static uint32_t count_stages(const graft_plan *plan, const char *device) {
 static uint32_t count_steps(const graft_plan *plan, const char *device) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < graft_plan_n_steps(plan); ++i) {
-    graft_step_info step;
+    graft_step_info step = {.struct_size = sizeof step};
     graft_plan_step(plan, i, &step);
     n += strcmp(step.op->name, "tests.layer.v1") == 0 && strcmp(step.device, device) == 0;
   }
@@ -227,7 +227,7 @@ static uint32_t count_steps(const graft_plan *plan, const char *device) {
 }
 
 static graft_memory_report report_of(const graft_plan *plan, uint32_t device) {
-  graft_memory_report report;
+  graft_memory_report report = {.struct_size = sizeof report};
   graft_plan_device_memory(plan, device, &report);
   return report;
 }
@@ -322,7 +322,7 @@ static void cancelled_runs_leave_nothing_on_its_way(void **state) {
   assert_int_equal(graft_plan_write(plan, 0, x, sizeof x), GRAFT_OK);
   for (int n = 1; n < 12; ++n) {
     int left = n;
-    const graft_run_control control = {.abort = stop_later, .abort_user = &left};
+    const graft_run_control control = {.struct_size = sizeof control, .abort = stop_later, .abort_user = &left};
     const graft_status status = graft_plan_run(plan, &control);
     assert_true(status == GRAFT_E_CANCELLED || status == GRAFT_OK);
     check_results(&s, plan);
@@ -345,7 +345,7 @@ static void what_does_not_fit_goes_to_the_host(void **state) {
   assert_int_equal(n_gpu + n_cpu, N_LAYERS);
   assert_int_equal(count_stages(plan, "cuda:0"), 1);
   assert_int_equal(count_stages(plan, "cpu:0"), 1);
-  graft_step_info last;
+  graft_step_info last = {.struct_size = sizeof last};
   graft_plan_step(plan, graft_plan_n_steps(plan) - 1, &last);
   assert_string_equal(last.placement, "weights do not fit cuda:0: on cpu:0");
   assert_true(report_of(plan, 0).peak_bytes <= 8 * WEIGHT_BYTES);
@@ -416,7 +416,7 @@ static void large_work_brings_its_weights(void **state) {
   graft_plan *plan = plan_for(&s, (graft_plan_options){.devices = devices, .n_devices = 2});
   assert_int_equal(count_steps(plan, "cuda:0"), N_LAYERS);
   assert_true(count_stages(plan, "cuda:0") > 2);
-  graft_step_info first, last;
+  graft_step_info first = {.struct_size = sizeof first}, last = {.struct_size = sizeof last};
   graft_plan_step(plan, 0, &first);
   graft_plan_step(plan, N_LAYERS - 1, &last);
   assert_string_equal(last.placement, "its weights are brought to cuda:0");
@@ -438,7 +438,7 @@ static void the_threshold_is_work_for_a_byte(void **state) {
   build(&s, N_LAYERS, work);
   graft_device *const devices[] = {s.gpu, s.cpu};
   graft_plan *plan = plan_for(&s, (graft_plan_options){.devices = devices, .n_devices = 2});
-  graft_step_info last;
+  graft_step_info last = {.struct_size = sizeof last};
   graft_plan_step(plan, graft_plan_n_steps(plan) - 1, &last);
   assert_string_equal(last.device, "cuda:0");
   assert_true(count_steps(plan, "cpu:0") > 1);

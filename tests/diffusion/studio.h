@@ -35,7 +35,7 @@ static inline void studio_close(studio *s) {
 }
 
 static inline graft_generate_request studio_request(const studio *s) {
-  graft_generate_request request;
+  graft_generate_request request = {.struct_size = sizeof request};
   graft_generate_request_init(s->pipeline, &request);
   request.prompt = "a cat";
   return request;
@@ -47,7 +47,7 @@ static inline const char *studio_message(const studio *s) {
 
 static inline graft_generate_result studio_generate(studio *s, const graft_generate_request *request,
                                                     const graft_generate_callbacks *callbacks) {
-  graft_generate_result result;
+  graft_generate_result result = {.struct_size = sizeof result};
   if (graft_pipeline_generate(s->pipeline, request, callbacks, &result) != GRAFT_OK) fail_msg("%s", studio_message(s));
   return result;
 }

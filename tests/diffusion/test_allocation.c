@@ -23,8 +23,8 @@ static void note_failure(attempt *a, const graft_context *context) {
 }
 
 static void generate(attempt *a, graft_context *context, graft_pipeline *pipeline) {
-  graft_generate_request request;
-  graft_generate_result result;
+  graft_generate_request request = {.struct_size = sizeof request};
+  graft_generate_result result = {.struct_size = sizeof result};
   graft_generate_request_init(pipeline, &request);
   request.prompt = "a cat";
   request.width = 8;

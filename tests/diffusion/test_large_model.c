@@ -5,7 +5,7 @@
 #include "studio.h"
 
 static void check_description(const graft_pipeline *pipeline) {
-  graft_pipeline_info info;
+  graft_pipeline_info info = {.struct_size = sizeof info};
   graft_pipeline_describe(pipeline, &info);
   assert_string_equal(info.family, "Z-Image");
   assert_int_equal(info.n_parameters, LARGE_MODEL_PARAMETERS);
@@ -29,7 +29,7 @@ static void it_is_planned_without_reading_weights(void **state) {
 
   const graft_stage_request request = {
       .struct_size = sizeof request, .stage = GRAFT_STAGE_TRANSFORMER, .width = 1024, .height = 1024, .n_tokens = 100};
-  graft_pipeline_memory memory;
+  graft_pipeline_memory memory = {.struct_size = sizeof memory};
   if (graft_pipeline_measure(pipeline, &request, &memory) != GRAFT_OK)
     fail_msg("%s", graft_context_error(context)->message);
   // All weights are needed, packed or not, and what is computed fits beside them.

@@ -44,8 +44,8 @@ static graft_pipeline *open_pipeline(const site *s) {
 }
 
 static graft_status generate(graft_pipeline *pipeline) {
-  graft_generate_request request;
-  graft_generate_result result;
+  graft_generate_request request = {.struct_size = sizeof request};
+  graft_generate_result result = {.struct_size = sizeof result};
   graft_generate_request_init(pipeline, &request);
   request.prompt = "a cat";
   const graft_status status = graft_pipeline_generate(pipeline, &request, NULL, &result);
@@ -57,7 +57,7 @@ static void a_whole_model_describes_itself(void **state) {
   (void)state;
   site s = site_open(NULL);
   graft_pipeline *pipeline = open_pipeline(&s);
-  graft_pipeline_info info;
+  graft_pipeline_info info = {.struct_size = sizeof info};
   graft_pipeline_describe(pipeline, &info);
   assert_string_equal(info.family, "Z-Image");
   assert_string_equal(info.class_name, "ZImagePipeline");
@@ -90,7 +90,7 @@ static void missing_parts_are_named(void **state) {
     const temp_path from = temp_folder_join(&s.folder, parts[i]), to = temp_folder_join(&s.folder, "elsewhere");
     assert_int_equal(rename(from.text, to.text), 0);
     graft_pipeline *pipeline = open_pipeline(&s);
-    graft_pipeline_info info;
+    graft_pipeline_info info = {.struct_size = sizeof info};
     graft_pipeline_describe(pipeline, &info);
     for (size_t k = 0; k < 5; ++k) assert_int_equal(info.parts[k].is_present, k != i);
     expect_message(&s, generate(pipeline), GRAFT_E_NOT_FOUND, parts[i]);
@@ -118,10 +118,10 @@ static void a_transformer_alone_can_be_planned(void **state) {
   // Without an autoencoder the family's factor of 8 counts.
   const graft_stage_request request = {
       .struct_size = sizeof request, .stage = GRAFT_STAGE_TRANSFORMER, .width = 64, .height = 32};
-  graft_pipeline_memory memory;
+  graft_pipeline_memory memory = {.struct_size = sizeof memory};
   assert_int_equal(graft_pipeline_measure(pipeline, &request, &memory), GRAFT_OK);
-  assert_true(memory.has_stage[GRAFT_STAGE_TRANSFORMER] && !memory.has_stage[GRAFT_STAGE_DECODER]);
-  assert_true(memory.peak_bytes > 0 && memory.peak_bytes == memory.stages[GRAFT_STAGE_TRANSFORMER].peak_bytes);
+  assert_true(memory.constant_bytes[GRAFT_STAGE_TRANSFORMER] > 0 && memory.stage_bytes[GRAFT_STAGE_DECODER] == 0);
+  assert_true(memory.peak_bytes > 0 && memory.peak_bytes == memory.stage_bytes[GRAFT_STAGE_TRANSFORMER]);
   graft_graph *graph;
   assert_int_equal(graft_pipeline_stage_graph(pipeline, &request, &graph), GRAFT_OK);
   assert_non_null(graft_graph_find_output(graph, "flow"));

@@ -41,13 +41,41 @@ static graft_generate_callbacks observe(observation *o) {
 static void expect_refusal(studio *s, const graft_generate_request *request, graft_status status, const char *part) {
   observation o = {0};
   const graft_generate_callbacks callbacks = observe(&o);
-  graft_generate_result result = {.n_images = 77};
+  graft_generate_result result = {.struct_size = sizeof result, .n_images = 77};
   const graft_status found = graft_pipeline_generate(s->pipeline, request, &callbacks, &result);
   if (found != status || !strstr(studio_message(s), part))
     fail_msg("wanted %s with '%s', found %s: %s", graft_status_name(status), part, graft_status_name(found),
              studio_message(s));
   assert_int_equal(result.n_images, 77);
   for (int i = 0; i < GRAFT_N_STAGES; ++i) assert_int_equal(o.n_runs[i], 0);
+}
+
+// An older caller's struct is filled as far as it goes.
+static void OP8_older_callers_get_what_they_know(void **state) {
+  (void)state;
+  studio s = studio_open(0);
+  graft_generate_request request;
+  graft_pipeline_info info;
+  graft_pipeline_memory memory;
+  memset(&request, 0x55, sizeof request);
+  memset(&info, 0x55, sizeof info);
+  memset(&memory, 0x55, sizeof memory);
+  request.struct_size = offsetof(graft_generate_request, seeds);
+  info.struct_size = offsetof(graft_pipeline_info, class_name);
+  memory.struct_size = offsetof(graft_pipeline_memory, stage_bytes);
+  graft_generate_request_init(s.pipeline, &request);
+  graft_pipeline_describe(s.pipeline, &info);
+  const graft_stage_request wanted = {.struct_size = sizeof wanted};
+  assert_int_equal(graft_pipeline_measure(s.pipeline, &wanted, &memory), GRAFT_OK);
+  assert_int_equal(request.struct_size, offsetof(graft_generate_request, seeds));
+  assert_int_equal(request.n_images, 1);
+  assert_string_equal(info.family, "Z-Image");
+  assert_true(memory.peak_bytes > 0 && memory.peak_bytes != 0x5555555555555555u);
+  const unsigned char *behind[] = {(unsigned char *)&request.seeds, (unsigned char *)&info.class_name,
+                                   (unsigned char *)&memory.stage_bytes};
+  for (int i = 0; i < 3; ++i)
+    for (size_t b = 0; b < sizeof(void *); ++b) assert_int_equal(behind[i][b], 0x55);
+  studio_close(&s);
 }
 
 // Structs of an older and of a careless caller.
@@ -60,12 +88,15 @@ static void struct_sizes(void **state) {
   memset(&request.noise, 0x55, sizeof request.noise);
   graft_generate_result result = studio_generate(&s, &request, NULL);
   graft_generate_result_release(&result);
+  graft_generate_result unset = {0};
+  assert_int_equal(graft_pipeline_generate(s.pipeline, &request, NULL, &unset), GRAFT_E_INVALID);
+  assert_non_null(strstr(studio_message(&s), "struct_size of a graft_generate_result is 0"));
   request.struct_size = 0;
   expect_refusal(&s, &request, GRAFT_E_INVALID, "struct_size");
   const graft_pipeline_options options = {0};
   assert_int_equal(graft_pipeline_open(s.context, s.folder.path, &options, &pipeline), GRAFT_E_INVALID);
   const graft_stage_request stage = {0};
-  graft_pipeline_memory memory;
+  graft_pipeline_memory memory = {.struct_size = sizeof memory};
   graft_graph *graph;
   assert_int_equal(graft_pipeline_measure(s.pipeline, &stage, &memory), GRAFT_E_INVALID);
   assert_int_equal(graft_pipeline_stage_graph(s.pipeline, &stage, &graph), GRAFT_E_INVALID);
@@ -268,7 +299,7 @@ static void a_stopped_generation_can_be_repeated(void **state) {
     graft_generate_callbacks callbacks = observe(&o);
     callbacks.on_plan_step = NULL;
     callbacks.abort = abort_later;
-    graft_generate_result result = {0};
+    graft_generate_result result = {.struct_size = sizeof result};
     const graft_status status = graft_pipeline_generate(s.pipeline, &request, &callbacks, &result);
     if (status == GRAFT_OK) {
       graft_generate_result_release(&result);
@@ -289,7 +320,7 @@ static void a_callbacks_failure_ends_the_generation(void **state) {
   observation o = {.tensor_status = GRAFT_E_IO};
   const graft_generate_callbacks callbacks = observe(&o);
   const graft_generate_request request = studio_request(&s);
-  graft_generate_result result;
+  graft_generate_result result = {.struct_size = sizeof result};
   (void)state;
   assert_int_equal(graft_pipeline_generate(s.pipeline, &request, &callbacks, &result), GRAFT_E_IO);
   assert_int_equal(o.n_runs[GRAFT_STAGE_TRANSFORMER], 0);
@@ -298,7 +329,7 @@ static void a_callbacks_failure_ends_the_generation(void **state) {
 
 static void threads_and_repetition_change_nothing(void **state) {
   static const int32_t counts[] = {1, 2, 5, 1};
-  graft_generate_result first = {0};
+  graft_generate_result first = {.struct_size = sizeof first};
   (void)state;
   for (size_t i = 0; i < sizeof counts / sizeof counts[0]; ++i) {
     studio s = studio_open(counts[i]);
@@ -342,6 +373,7 @@ static void sizes_and_prompts_can_alternate(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(OP8_older_callers_get_what_they_know),
       cmocka_unit_test(struct_sizes),
       cmocka_unit_test(sizes),
       cmocka_unit_test(steps_are_counted),

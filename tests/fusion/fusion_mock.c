@@ -292,7 +292,7 @@ static bool capture_lie(const graft_fusion_match *match, void *attrs, graft_reas
 
 static bool propose_sub_sub(graft_tensor *result, graft_fusion_proposal *proposal, graft_reason *why) {
   (void)why;
-  graft_fusion_node outer, inner;
+  graft_fusion_node outer = {.struct_size = sizeof outer}, inner = {.struct_size = sizeof inner};
   if (!graft_fusion_maker(result, &outer) || strcmp(outer.op->name, "fuse.sub.v1") != 0) return false;
   if (!graft_fusion_maker(outer.inputs[0], &inner) || strcmp(inner.op->name, "fuse.sub.v1") != 0) return false;
   proposal->n_inputs = 3;
@@ -450,7 +450,7 @@ graft_plan *fusion_plan(const graft_graph *graph, graft_device *device, uint32_t
 
 uint32_t fusion_n_groups(const graft_plan *plan, const char *rule) {
   for (uint32_t i = 0; i < graft_plan_n_fusion_rules(plan); ++i) {
-    graft_fusion_count count;
+    graft_fusion_count count = {.struct_size = sizeof count};
     graft_plan_fusion_rule(plan, i, &count);
     if (strcmp(count.rule, rule) == 0) return count.n_groups;
   }
@@ -461,7 +461,7 @@ uint32_t fusion_n_groups(const graft_plan *plan, const char *rule) {
 const char *fusion_obstacle(const graft_plan *plan, const char *rule) {
   const char *obstacle = "";
   for (uint32_t i = 0; i < graft_plan_n_fusion_groups(plan); ++i) {
-    graft_fusion_group group;
+    graft_fusion_group group = {.struct_size = sizeof group};
     graft_plan_fusion_group(plan, i, &group);
     if (strcmp(group.rule, rule) == 0 && group.obstacle != NULL) obstacle = group.obstacle;
   }

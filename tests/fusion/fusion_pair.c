@@ -117,7 +117,7 @@ double fusion_pair_difference(const fusion_pair *pair) {
 
 uint32_t fusion_count(const graft_plan *plan, const char *rule) {
   for (uint32_t i = 0; i < graft_plan_n_fusion_rules(plan); ++i) {
-    graft_fusion_count count;
+    graft_fusion_count count = {.struct_size = sizeof count};
     graft_plan_fusion_rule(plan, i, &count);
     if (strcmp(count.rule, rule) == 0) return count.n_groups;
   }

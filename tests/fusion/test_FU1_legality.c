@@ -388,7 +388,7 @@ static void FU1_members_run_on_one_device(void **state) {
   assert_int_equal(graft_graph_create(context, &graph), GRAFT_OK);
   graft_tensor *a = fusion_input(graph, "a"), *b = fusion_input(graph, "b"), *s = fusion_scale(graph, 3, a);
   graft_graph_output(graph, fusion_apply2(graph, "fuse.add.v1", s, b), "y");
-  const graft_pin pin = {.tensor = s, .device = devices[1]};
+  const graft_pin pin = {.struct_size = sizeof pin, .tensor = s, .device = devices[1]};
   graft_plan_options options = {.struct_size = sizeof options, .devices = devices, .n_devices = 2};
   for (int pinned = 0; pinned < 2; ++pinned) {
     options.pins = &pin;

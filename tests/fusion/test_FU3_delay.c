@@ -55,7 +55,7 @@ static void end(graft_context *context, graft_graph *graph, graft_plan *plan) {
 }
 
 static const char *op_of(const graft_plan *plan, uint32_t step) {
-  graft_step_info info;
+  graft_step_info info = {.struct_size = sizeof info};
   graft_plan_step(plan, step, &info);
   return info.op->name;
 }

@@ -100,7 +100,7 @@ static void FU6_random_graphs_change_nothing(void **state) {
       fail_msg("seed %llu differs", (unsigned long long)(first_seed + i));
     }
     for (uint32_t g = 0; g < graft_plan_n_fusion_groups(plan); ++g) {
-      graft_fusion_group group;
+      graft_fusion_group group = {.struct_size = sizeof group};
       graft_plan_fusion_group(plan, g, &group);
       n_fused += group.obstacle == NULL;
     }

@@ -12,7 +12,7 @@ static size_t arena_bytes(const graft_graph *graph, graft_device *device, const 
   const graft_plan_options options = {
       .struct_size = sizeof options, .flags = GRAFT_PLAN_MEASURE_ONLY, .device = device, .fusion = fusion};
   graft_plan *plan = NULL;
-  graft_memory_report memory;
+  graft_memory_report memory = {.struct_size = sizeof memory};
   assert_int_equal(graft_plan_create(graph, &options, &plan), GRAFT_OK);
   graft_plan_memory(plan, &memory);
   graft_plan_destroy(plan);

@@ -18,7 +18,7 @@ static void FU7_eliminated_values_take_no_memory(void **state) {
   const uint32_t flags[] = {GRAFT_PLAN_NO_REUSE, GRAFT_PLAN_NO_IN_PLACE, GRAFT_PLAN_MEASURE_ONLY | GRAFT_PLAN_NO_REUSE};
   const size_t value = FUSION_N * sizeof(float);
   for (int i = 0; i < 3; ++i) {
-    graft_memory_report with, without;
+    graft_memory_report with = {.struct_size = sizeof with}, without = {.struct_size = sizeof without};
     graft_plan *fused = fusion_plan(graph, fusion_device(context), flags[i], "on");
     graft_plan *plain = fusion_plan(graph, fusion_device(context), flags[i], "off");
     graft_plan_memory(fused, &with);

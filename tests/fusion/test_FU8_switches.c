@@ -112,7 +112,7 @@ static void FU8_counters_and_report_tell_all(void **state) {
   graft_plan *plan = fusion_plan(graph, fusion_device(context), 0, "-liar");
   uint32_t n_seen = 0;
   for (uint32_t i = 0; i < graft_plan_n_fusion_rules(plan); ++i) {
-    graft_fusion_count count;
+    graft_fusion_count count = {.struct_size = sizeof count};
     graft_plan_fusion_rule(plan, i, &count);
     assert_int_equal(count.is_off, strcmp(count.rule, "liar") == 0);
     if (strcmp(count.rule, "scale_add") != 0) continue;
@@ -123,7 +123,7 @@ static void FU8_counters_and_report_tell_all(void **state) {
   }
   assert_int_equal(n_seen, 1);
   assert_int_equal(graft_plan_n_fusion_groups(plan), 2);
-  graft_fusion_group group;
+  graft_fusion_group group = {.struct_size = sizeof group};
   graft_plan_fusion_group(plan, 0, &group);  // from the end of the graph
   assert_null(group.obstacle);
   assert_int_equal(group.n_nodes, 2);
@@ -131,7 +131,7 @@ static void FU8_counters_and_report_tell_all(void **state) {
   graft_plan_fusion_group(plan, 1, &group);
   assert_non_null(strstr(group.obstacle, "13 is unlucky"));
   assert_string_equal(group.label, "add#1");
-  graft_step_info info;
+  graft_step_info info = {.struct_size = sizeof info};
   graft_plan_step(plan, graft_plan_n_steps(plan) - 1, &info);
   assert_string_equal(info.fusion, "scale_add");
   assert_int_equal(info.n_fused, 2);

@@ -30,7 +30,7 @@ void capture_run(capture *out, graft_pipeline *pipeline, const golden *g, const 
                  const graft_weights *reference, int32_t n_steps, bool has_blocks) {
   const graft_safetensors_tensor *noise = golden_tensor(reference, "noise");
   graft_view view = {.data = malloc(noise->bytes)};
-  graft_generate_request request;
+  graft_generate_request request = {.struct_size = sizeof request};
   assert_non_null(view.data);
   memcpy(view.data, noise->data, noise->bytes);
   golden_check(g, graft_tensor_desc_init(GRAFT_F32, noise->rank, noise->shape, NULL, &view.desc));
@@ -44,6 +44,7 @@ void capture_run(capture *out, graft_pipeline *pipeline, const golden *g, const 
   request.noise = &view;
   const graft_generate_callbacks callbacks = {
       .struct_size = sizeof callbacks, .dump_blocks = has_blocks, .user = out, .on_tensor = keep};
+  out->result.struct_size = sizeof out->result;
   golden_check(g, graft_pipeline_generate(pipeline, &request, &callbacks, &out->result));
   free(view.data);
 }

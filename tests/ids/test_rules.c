@@ -213,7 +213,7 @@ static graft_plan *run(fixture *f, const graft_graph *graph, size_t n) {
 }
 
 static graft_step_info step_at(const graft_plan *plan, uint32_t index) {
-  graft_step_info info;
+  graft_step_info info = {.struct_size = sizeof info};
   graft_plan_step(plan, index, &info);
   return info;
 }
@@ -226,8 +226,13 @@ static bool supports(const fixture *f, const char *op, graft_dtype dtype, bool n
   const graft_op_def *def = graft_context_find_op(f->context, op);
   void *attrs = calloc(1, def->attrs_bytes + 1);
   graft_op_default_attrs(def, attrs);
-  const graft_node_info node = {
-      .op = def, .attrs = attrs, .n_inputs = 1, .n_outputs = 1, .inputs = descs, .outputs = descs};
+  const graft_node_info node = {.struct_size = sizeof node,
+                                .op = def,
+                                .attrs = attrs,
+                                .n_inputs = 1,
+                                .n_outputs = 1,
+                                .inputs = descs,
+                                .outputs = descs};
   bool answer = graft_device_supports(f->device, &node, native_only, why);
   free(attrs);
   return answer;

@@ -43,7 +43,7 @@ static int tear_down(void **state) {
   fixture *f = *state;
   graft_graph_destroy(f->graph);
   assert_int_equal(plan_mock_n_states(), 0);
-  graft_device_info info;
+  graft_device_info info = {.struct_size = sizeof info};
   graft_device_describe(f->device, &info);
   assert_int_equal(info.allocated_bytes, 0);
   graft_context_destroy(f->context);
@@ -61,7 +61,7 @@ static graft_tensor *constant(graft_graph *graph, const void *data) {
 }
 
 static graft_memory_report report_of(const graft_plan *plan) {
-  graft_memory_report report;
+  graft_memory_report report = {.struct_size = sizeof report};
   graft_plan_memory(plan, &report);
   return report;
 }
@@ -137,7 +137,7 @@ static void KS8_packing_can_be_switched_off(void **state) {
   graft_tensor *x = plan_input(f->graph, "x", 2, 3), *w = constant(f->graph, w_values);
   graft_graph_output(f->graph, plan_apply2(f->graph, "plan.packed.v1", x, w), "y");
   graft_plan *plan = plan_make(f->graph, f->device, GRAFT_PLAN_NO_PACKING);
-  graft_step_info info;
+  graft_step_info info = {.struct_size = sizeof info};
   graft_plan_step(plan, 0, &info);
   assert_string_equal(info.kernel->name, "unpacked_f32__mock");
   assert_non_null(strstr(info.rejections, "switched off"));
@@ -257,7 +257,7 @@ static void SC8_devices_with_their_own_memory_get_copies(void **state) {
   expect_sum(plan, 1, x_values, doubled);
   assert_int_equal(graft_plan_read(plan, 2, turned, 24), GRAFT_OK);
   assert_true(turned[1] == x_values[3] + w_values[3] && turned[2] == x_values[1] + w_values[1]);
-  const graft_run_control cancelled = {.abort = always};
+  const graft_run_control cancelled = {.struct_size = sizeof cancelled, .abort = always};
   assert_int_equal(graft_plan_run(plan, &cancelled), GRAFT_E_CANCELLED);
   expect_sum(plan, 0, x_values, w_values);
   graft_plan_destroy(plan);

@@ -31,7 +31,7 @@ static int tear_down(void **state) {
   fixture *f = *state;
   graft_graph_destroy(f->graph);
   assert_int_equal(plan_mock_n_states(), 0);
-  graft_device_info info;
+  graft_device_info info = {.struct_size = sizeof info};
   graft_device_describe(f->device, &info);
   assert_int_equal(info.allocated_bytes, 0);
   graft_context_destroy(f->context);
@@ -64,13 +64,13 @@ static void expect_floats(graft_plan *plan, uint32_t output, const float *expect
 }
 
 static size_t arena_of(const graft_plan *plan) {
-  graft_memory_report report;
+  graft_memory_report report = {.struct_size = sizeof report};
   graft_plan_memory(plan, &report);
   return report.arena_bytes;
 }
 
 static bool is_in_place(const graft_plan *plan, uint32_t step) {
-  graft_step_info info;
+  graft_step_info info = {.struct_size = sizeof info};
   graft_plan_step(plan, step, &info);
   return info.is_in_place;
 }
@@ -93,7 +93,7 @@ static size_t peak_for_rows(fixture *f, int64_t rows) {
   graft_tensor *y = plan_mix(graph, x, x, plan_apply2(graph, "plan.add.v1", x, x));
   graft_graph_output(graph, plan_apply2(graph, "plan.add.v1", y, y), "y");
   graft_plan *plan = plan_make(graph, f->device, 0);
-  graft_memory_report report;
+  graft_memory_report report = {.struct_size = sizeof report};
   graft_plan_memory(plan, &report);
   graft_plan_destroy(plan);
   graft_graph_destroy(graph);
@@ -359,9 +359,9 @@ static void SC4_the_report_matches_what_is_allocated(void **state) {
   graft_tensor *x = plan_input(f->graph, "x", 32, 8);
   graft_graph_output(f->graph, plan_mix(f->graph, scale(f, x, 1), x, scale(f, x, 2)), "y");
   graft_plan *measured = plan_make(f->graph, f->device, GRAFT_PLAN_MEASURE_ONLY);
-  graft_memory_report report, again;
+  graft_memory_report report = {.struct_size = sizeof report}, again = {.struct_size = sizeof again};
   graft_plan_memory(measured, &report);
-  graft_device_info info;
+  graft_device_info info = {.struct_size = sizeof info};
   graft_device_describe(f->device, &info);
   assert_int_equal(info.allocated_bytes, 0);
   assert_int_equal(report.workspace_bytes, 1024);
@@ -386,7 +386,7 @@ static void KS4_workspace_is_shared_by_steps(void **state) {
   for (int i = 0; i < 10; ++i) y = plan_mix(f->graph, y, x, NULL);
   graft_graph_output(f->graph, y, "y");
   graft_plan *plan = plan_make(f->graph, f->device, 0);
-  graft_memory_report report;
+  graft_memory_report report = {.struct_size = sizeof report};
   graft_plan_memory(plan, &report);
   assert_int_equal(report.workspace_bytes, 1024);
   assert_int_equal(report.arena_bytes, 4 * 1024);  // x, two results, one workspace

@@ -179,7 +179,7 @@ static graft_memory_report check_plan(random_graph *g, graft_device *device, uin
   }
   run_and_compare(g, plan, seed, "first run");
   run_and_compare(g, plan, seed, "second run");
-  graft_memory_report report;
+  graft_memory_report report = {.struct_size = sizeof report};
   graft_plan_memory(plan, &report);
   graft_plan_destroy(plan);
   return report;

@@ -124,7 +124,8 @@ static void SC7_cancelled_from_another_thread_and_run_again(void **state) {
   write_ramp(plan);
   atomic_bool is_cancelled = false;
   uint32_t step = 99;
-  const graft_run_control control = {.abort = is_set, .abort_user = &is_cancelled, .out_step = &step};
+  const graft_run_control control = {
+      .struct_size = sizeof control, .abort = is_set, .abort_user = &is_cancelled, .out_step = &step};
   pthread_t thread;
   assert_int_equal(pthread_create(&thread, NULL, cancel_soon, &is_cancelled), 0);
   double begin = seconds();
@@ -147,11 +148,16 @@ static void SC7_cancelled_before_the_first_step(void **state) {
   graft_plan *plan = plan_make(f->graph, f->device, 0);
   write_ramp(plan);
   atomic_bool is_cancelled = true;
-  assert_int_equal(graft_plan_run(plan, &(graft_run_control){.abort = is_set, .abort_user = &is_cancelled}),
+  assert_int_equal(graft_plan_run(plan, &(graft_run_control){.struct_size = sizeof(graft_run_control),
+                                                             .abort = is_set,
+                                                             .abort_user = &is_cancelled}),
                    GRAFT_E_CANCELLED);
   assert_int_equal(plan_mock_n_opaque_runs(), 0);
   is_cancelled = false;
-  assert_int_equal(graft_plan_run(plan, &(graft_run_control){.abort = is_set, .abort_user = &is_cancelled}), GRAFT_OK);
+  assert_int_equal(graft_plan_run(plan, &(graft_run_control){.struct_size = sizeof(graft_run_control),
+                                                             .abort = is_set,
+                                                             .abort_user = &is_cancelled}),
+                   GRAFT_OK);
   assert_int_equal(plan_mock_n_opaque_runs(), 1);
   graft_plan_destroy(plan);
 }
@@ -212,11 +218,17 @@ static void FU5_steps_are_observed_in_order(void **state) {
   graft_plan *plan = plan_make(f->graph, f->device, 0);
   write_ramp(plan);
   observed o = {0};
-  assert_int_equal(graft_plan_run(plan, &(graft_run_control){.on_step = observe, .on_step_user = &o}), GRAFT_OK);
+  assert_int_equal(
+      graft_plan_run(
+          plan, &(graft_run_control){.struct_size = sizeof(graft_run_control), .on_step = observe, .on_step_user = &o}),
+      GRAFT_OK);
   assert_int_equal(o.n_begun, graft_plan_n_steps(plan));
   assert_int_equal(o.n_ended, graft_plan_n_steps(plan));
   o = (observed){.plan = plan};
-  assert_int_equal(graft_plan_run(plan, &(graft_run_control){.on_step = observe, .on_step_user = &o}), GRAFT_OK);
+  assert_int_equal(
+      graft_plan_run(
+          plan, &(graft_run_control){.struct_size = sizeof(graft_run_control), .on_step = observe, .on_step_user = &o}),
+      GRAFT_OK);
   assert_int_equal(o.nested, GRAFT_E_BUSY);  // instead of waiting for itself for ever
   graft_plan_destroy(plan);
 }
@@ -259,7 +271,7 @@ static void SC3_plans_of_one_device_take_turns(void **state) {
 
 static void *run_cancelled(void *user) {
   static atomic_bool is_cancelled = true;
-  const graft_run_control control = {.abort = is_set, .abort_user = &is_cancelled};
+  const graft_run_control control = {.struct_size = sizeof control, .abort = is_set, .abort_user = &is_cancelled};
   for (int i = 0; i < 100; ++i) {
     if (graft_plan_run(user, &control) != GRAFT_E_CANCELLED) return user;
   }
@@ -295,7 +307,7 @@ static void check_plan(void *user, int64_t failed) {
   assert_int_equal(s->status, failed == 0 ? GRAFT_OK : GRAFT_E_NO_MEMORY);
   if (failed != 0) assert_true(strlen(graft_context_error(s->context)->message) > 0);
   assert_int_equal(plan_mock_n_states(), 0);
-  graft_device_info info;
+  graft_device_info info = {.struct_size = sizeof info};
   graft_device_describe(s->device, &info);
   assert_int_equal(info.allocated_bytes, 0);
 }

@@ -101,7 +101,7 @@ static void make_graph(fixture *f, const char *op) {
 }
 
 static graft_step_info first_step(const graft_plan *plan) {
-  graft_step_info info;
+  graft_step_info info = {.struct_size = sizeof info};
   graft_plan_step(plan, 0, &info);
   return info;
 }

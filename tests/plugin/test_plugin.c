@@ -66,7 +66,7 @@ static void run_double(graft_context *context, const char *kernel) {
   assert_int_equal(graft_device_open(context, "cpu", &device), GRAFT_OK);
   const graft_plan_options options = {.struct_size = sizeof options, .device = device};
   assert_int_equal(graft_plan_create(graph, &options, &plan), GRAFT_OK);
-  graft_step_info info;
+  graft_step_info info = {.struct_size = sizeof info};
   graft_plan_step(plan, 0, &info);
   assert_string_equal(info.kernel->name, kernel);
   assert_int_equal(graft_plan_write(plan, 0, x, sizeof x), GRAFT_OK);

@@ -41,7 +41,7 @@ static graft_status capture(void *user, const char *name, const graft_tensor_des
 
 static void follow(const golden *g, graft_pipeline *pipeline, int prompt, trajectory *out) {
   const uint64_t seed = (uint64_t)prompt;
-  graft_generate_request request;
+  graft_generate_request request = {.struct_size = sizeof request};
   graft_generate_request_init(pipeline, &request);
   request.prompt = quality_prompts[prompt];
   request.seeds = &seed;
@@ -50,7 +50,7 @@ static void follow(const golden *g, graft_pipeline *pipeline, int prompt, trajec
   request.guidance = 4;
   memset(out, 0, sizeof *out);
   const graft_generate_callbacks callbacks = {.struct_size = sizeof callbacks, .user = out, .on_tensor = capture};
-  graft_generate_result result = {0};
+  graft_generate_result result = {.struct_size = sizeof result};
   golden_check(g, graft_pipeline_generate(pipeline, &request, &callbacks, &result));
   graft_generate_result_release(&result);
 }

@@ -24,14 +24,14 @@ static graft_status keep_latents(void *user, const char *name, const graft_tenso
 
 static void draw(const golden *g, graft_pipeline *pipeline, int prompt, drawing *out) {
   const uint64_t seed = (uint64_t)prompt;
-  graft_generate_request request;
+  graft_generate_request request = {.struct_size = sizeof request};
   graft_generate_request_init(pipeline, &request);
   request.prompt = quality_prompts[prompt];
   request.seeds = &seed;
   request.n_steps = N_STEPS;
   request.width = request.height = SIDE;
   request.guidance = 4;
-  graft_generate_result result = {0};
+  graft_generate_result result = {.struct_size = sizeof result};
   const graft_generate_callbacks callbacks = {.struct_size = sizeof callbacks, .user = out, .on_tensor = keep_latents};
   golden_check(g, graft_pipeline_generate(pipeline, &request, &callbacks, &result));
   memcpy(out->rgb, result.rgb, BYTES);

@@ -23,7 +23,7 @@ enum { SAMPLES = 3 * 16 * 16 };
 
 static void draw(const studio *s, graft_pipeline *pipeline, float samples[SAMPLES]) {
   const graft_generate_request request = studio_request(s);
-  graft_generate_result result;
+  graft_generate_result result = {.struct_size = sizeof result};
   if (graft_pipeline_generate(pipeline, &request, NULL, &result) != GRAFT_OK) fail_msg("%s", studio_message(s));
   memcpy(samples, result.samples, SAMPLES * sizeof(float));
   graft_generate_result_release(&result);
@@ -179,7 +179,7 @@ static uint32_t count_steps(const studio *s, graft_weight_type type, const char 
   if (graft_plan_create(graph, &options, &plan) != GRAFT_OK) fail_msg("%s", studio_message(s));
   uint32_t n = 0;
   for (uint32_t i = 0; i < graft_plan_n_steps(plan); ++i) {
-    graft_step_info info;
+    graft_step_info info = {.struct_size = sizeof info};
     graft_plan_step(plan, i, &info);
     if (strcmp(info.op->name, op) == 0) ++n;
   }
@@ -342,7 +342,7 @@ static void transformers_that_do_not_fit(void **state) {
   options.transformer = vae.text;
   assert_int_equal(graft_pipeline_open(s.context, s.folder.path, &options, &pipeline), GRAFT_OK);
   const graft_generate_request request = studio_request(&s);
-  graft_generate_result result;
+  graft_generate_result result = {.struct_size = sizeof result};
   assert_int_equal(graft_pipeline_generate(pipeline, &request, NULL, &result), GRAFT_E_NOT_FOUND);
   assert_non_null(strstr(studio_message(&s), "missing"));
   graft_pipeline_close(pipeline);

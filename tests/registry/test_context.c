@@ -144,7 +144,7 @@ static void devices_open_once_and_close_with_the_context(void **state) {
   assert_string_equal(graft_device_name(second), "mock:1");
   assert_ptr_equal(graft_device_backend(second), graft_context_backend(context, 0));
   assert_int_equal(*(int *)graft_device_state(second), 1);
-  graft_device_info info;
+  graft_device_info info = {.struct_size = sizeof info};
   graft_device_describe(second, &info);
   assert_int_equal(info.memory_bytes, 1001);
   graft_context_destroy(context);

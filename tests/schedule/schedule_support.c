@@ -35,7 +35,7 @@ void schedule_close(schedule *s) {
   assert_int_equal(plan_mock_n_states(), 0);
   const graft_device *const devices[] = {s->cpu, s->first, s->second};
   for (int i = 0; i < 3; ++i) {
-    graft_device_info info;
+    graft_device_info info = {.struct_size = sizeof info};
     graft_device_describe(devices[i], &info);
     assert_int_equal(info.allocated_bytes, 0);
   }
@@ -91,7 +91,7 @@ void schedule_expect(graft_plan *plan, uint32_t output, const float *expected, s
 }
 
 graft_step_info schedule_step(const graft_plan *plan, const char *op) {
-  graft_step_info info = {0};
+  graft_step_info info = {.struct_size = sizeof info};
   for (uint32_t i = 0; i < graft_plan_n_steps(plan); ++i) {
     graft_plan_step(plan, i, &info);
     if (strcmp(info.op->name, op) == 0) return info;
@@ -103,7 +103,7 @@ graft_step_info schedule_step(const graft_plan *plan, const char *op) {
 uint32_t schedule_count(const graft_plan *plan, const char *op) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < graft_plan_n_steps(plan); ++i) {
-    graft_step_info info;
+    graft_step_info info = {.struct_size = sizeof info};
     graft_plan_step(plan, i, &info);
     n += strcmp(info.op->name, op) == 0;
   }

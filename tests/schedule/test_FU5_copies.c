@@ -105,12 +105,12 @@ static void SC4_copies_are_in_the_report(void **state) {
   (void)state;
   schedule *s = schedule_open(1, NULL);
   graft_plan *one = make(s, s->first, 0);
-  graft_memory_report a, b;
+  graft_memory_report a = {.struct_size = sizeof a}, b = {.struct_size = sizeof b};
   graft_plan_memory(one, &a);
   graft_plan *three = plan_make_with(s->graph, (graft_plan_options){.device = s->first, .n_input_copies = 3});
   graft_plan_memory(three, &b);
   assert_int_equal(b.arena_bytes, a.arena_bytes + 2 * N * sizeof(float));
-  graft_device_info info;
+  graft_device_info info = {.struct_size = sizeof info};
   graft_device_describe(s->first, &info);
   assert_int_equal(info.allocated_bytes, a.allocated_bytes + b.allocated_bytes);
   graft_plan *plan = NULL;

@@ -170,7 +170,7 @@ static graft_status encode_pair(graft_encoder *encoder, const graft_encode_args 
 
 static bool propose_pair(graft_tensor *result, graft_fusion_proposal *proposal, graft_reason *why) {
   (void)why;
-  graft_fusion_node sum, scaled;
+  graft_fusion_node sum = {.struct_size = sizeof sum}, scaled = {.struct_size = sizeof scaled};
   if (!graft_fusion_maker(result, &sum) || strcmp(sum.op->name, "plan.add.v1") != 0) return false;
   if (!graft_fusion_maker(sum.inputs[0], &scaled) || strcmp(scaled.op->name, "plan.scale.v1") != 0) return false;
   proposal->n_inputs = 2;
@@ -253,7 +253,8 @@ static void SC5_ranges_keep_what_the_whole_graph_uses(void **state) {
     graft_tensor *y = schedule_add(s->graph, h, x);
     if (used) (void)schedule_scale(s->graph, h, 1);  // behind the range
     float in[] = {1, 2}, out[2];
-    const graft_binding bindings[] = {{x, in, sizeof in}, {y, out, sizeof out}};
+    const graft_binding bindings[] = {{sizeof(graft_binding), x, in, sizeof in},
+                                      {sizeof(graft_binding), y, out, sizeof out}};
     const graft_execution run = {
         .struct_size = sizeof run, .device = s->cpu, .n_nodes = 2, .bindings = bindings, .n_bindings = 2};
     n_pairs = 0;

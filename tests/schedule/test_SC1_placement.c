@@ -65,7 +65,7 @@ static void SC1_pins_are_kept_or_refused(void **state) {
   schedule *s = schedule_open(1, "private:1 lacks=plan.add.v1");
   graft_tensor *b = build(s);
   graft_device *const devices[] = {s->first, s->second};
-  graft_pin pin = {b, s->second};
+  graft_pin pin = {sizeof pin, b, s->second};
   graft_plan_options options = {
       .struct_size = sizeof options, .devices = devices, .n_devices = 2, .pins = &pin, .n_pins = 1};
   graft_plan *plan = plan_make_with(s->graph, options);
@@ -74,7 +74,7 @@ static void SC1_pins_are_kept_or_refused(void **state) {
   graft_plan_destroy(plan);
   pin.device = s->cpu;
   assert_int_equal(graft_plan_create(s->graph, &options, &plan), GRAFT_E_INVALID);
-  pin = (graft_pin){graft_graph_output_at(s->graph, 0, NULL), s->second};
+  pin = (graft_pin){sizeof pin, graft_graph_output_at(s->graph, 0, NULL), s->second};
   assert_int_equal(graft_plan_create(s->graph, &options, &plan), GRAFT_E_UNSUPPORTED);
   assert_non_null(strstr(graft_context_error(s->context)->message, "pinned to private:1, which cannot run"));
   schedule_close(s);

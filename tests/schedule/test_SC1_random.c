@@ -241,7 +241,7 @@ static void check_graph(world *w, schedule *s, uint64_t seed) {
   check(w, plan_make(s->graph, s->cpu, 0), seed, "one device");
   check(w, plan_make(s->graph, s->cpu, GRAFT_PLAN_NO_REUSE), seed, "no reuse");
   graft_device *const all[] = {s->first, s->second, s->cpu}, *const two[] = {s->first, s->cpu};
-  graft_memory_report report;
+  graft_memory_report report = {.struct_size = sizeof report};
   graft_plan *plan = plan_devices(w, all, 3, 0, seed);
   graft_plan_memory(plan, &report);
   check(w, plan, seed, "three devices");

@@ -40,7 +40,7 @@ static void compare(schedule *s, graft_plan *plan, int n_runs) {
 }
 
 static void expect_device(const graft_plan *plan, uint32_t step, const char *op, const char *device) {
-  graft_step_info info;
+  graft_step_info info = {.struct_size = sizeof info};
   graft_plan_step(plan, step, &info);
   assert_string_equal(info.op->name, op);
   assert_string_equal(info.device, device);
@@ -58,7 +58,7 @@ static void SC2_in_place_node_runs_where_its_memory_is(void **state) {
     expect_device(plan, 1, "transfer", owner);
     expect_device(plan, 2, "plan.reference.v1", owner);
     expect_device(plan, 3, "plan.add.v1", owner);  // without the rule: private:0, beside the first node
-    graft_step_info info;
+    graft_step_info info = {.struct_size = sizeof info};
     graft_plan_step(plan, 3, &info);
     assert_true(info.is_in_place);
     assert_non_null(strstr(info.placement, "writes over"));
@@ -103,7 +103,7 @@ static void SC2_parts_of_a_state_are_written_back_exactly(void **state) {
   (void)schedule_write(s->graph, "plan.scale.v1", (plan_attrs){.factor = 2}, part, NULL, part);
   graft_graph_output(s->graph, cache, "cache");
   graft_device *const devices[] = {s->first, s->second};
-  const graft_pin pin = {cache, s->second};
+  const graft_pin pin = {sizeof pin, cache, s->second};
   graft_plan *plan =
       plan_make_with(s->graph, (graft_plan_options){.devices = devices, .n_devices = 2, .pins = &pin, .n_pins = 1});
   assert_string_equal(schedule_step(plan, "plan.scale.v1").device, "private:0");

@@ -30,7 +30,7 @@ static void build(schedule *s) {
 }
 
 static uint64_t allocated(const graft_device *device) {
-  graft_device_info info;
+  graft_device_info info = {.struct_size = sizeof info};
   graft_device_describe(device, &info);
   return info.allocated_bytes;
 }
@@ -48,7 +48,7 @@ static void SC4_every_device_takes_what_its_report_says(void **state) {
   size_t sum = 0;
   assert_int_equal(graft_plan_n_devices(plan), 2);
   for (uint32_t d = 0; d < 2; ++d) {
-    graft_memory_report before, after;
+    graft_memory_report before = {.struct_size = sizeof before}, after = {.struct_size = sizeof after};
     graft_plan_device_memory(measured, d, &before);
     graft_plan_device_memory(plan, d, &after);
     assert_memory_equal(&before, &after, sizeof before);
@@ -57,7 +57,7 @@ static void SC4_every_device_takes_what_its_report_says(void **state) {
     assert_int_equal(after.allocated_bytes, allocated(devices[d]));
     sum += after.peak_bytes;
   }
-  graft_memory_report all;
+  graft_memory_report all = {.struct_size = sizeof all};
   graft_plan_memory(plan, &all);
   assert_int_equal(all.peak_bytes, sum);
   graft_plan_destroy(measured);
@@ -77,7 +77,7 @@ static void SC4_stages_add_up(void **state) {
   assert_int_equal(graft_plan_n_stages(plan), 3);
   uint32_t next = 0;
   for (uint32_t i = 0; i < 3; ++i) {
-    graft_stage_info stage;
+    graft_stage_info stage = {.struct_size = sizeof stage};
     graft_plan_stage(plan, i, &stage);
     assert_string_equal(stage.device, names[i]);
     assert_int_equal(stage.is_transfer, i % 2);
@@ -92,7 +92,7 @@ static void SC4_stages_add_up(void **state) {
 }
 
 static graft_memory_report report_of(const graft_plan *plan) {
-  graft_memory_report report;
+  graft_memory_report report = {.struct_size = sizeof report};
   graft_plan_memory(plan, &report);
   return report;
 }
@@ -169,7 +169,7 @@ static void SC4_budgeted_plan_takes_what_it_reports(void **state) {
   assert_int_equal(try_budget(s, s->first, 80000, &plan), GRAFT_OK);
   assert_int_equal(allocated(s->first), report_of(plan).allocated_bytes);
   assert_true(report_of(plan).peak_bytes <= 80000);
-  graft_stage_info stage;
+  graft_stage_info stage = {.struct_size = sizeof stage};
   size_t brought = 0;
   for (uint32_t i = 0; i < graft_plan_n_stages(plan); ++i) {
     graft_plan_stage(plan, i, &stage);

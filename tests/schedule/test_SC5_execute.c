@@ -20,7 +20,7 @@ static int tear_down(void **state) {
 }
 
 static graft_binding bind(const graft_tensor *tensor, float *data, size_t n) {
-  return (graft_binding){tensor, data, n * sizeof *data};
+  return (graft_binding){sizeof(graft_binding), tensor, data, n * sizeof *data};
 }
 
 static void SC5_a_whole_graph_runs_at_once(void **state) {
@@ -103,7 +103,7 @@ static void SC6_nodes_and_leaves_can_be_walked(void **state) {
   assert_int_equal(graft_tensor_maker(z), 1);
   assert_int_equal(graft_tensor_maker(x), UINT32_MAX);
   assert_ptr_equal(graft_graph_tensor_at(s->graph, graft_tensor_index(z)), z);
-  graft_node_view node;
+  graft_node_view node = {.struct_size = sizeof node};
   assert_true(graft_graph_node(s->graph, 1, &node));
   assert_string_equal(node.op->name, "plan.scale.v1");
   assert_ptr_equal(node.into, x);
@@ -129,7 +129,7 @@ static void SC6_parts_are_copied_through_a_map(void **state) {
   assert_int_equal(graft_graph_verify(target, NULL), GRAFT_OK);
   assert_int_equal(graft_tensor_n_uses(map[graft_tensor_index(b)]), graft_tensor_n_uses(b));
   assert_int_equal(graft_tensor_kind_of(map[graft_tensor_index(w)]), GRAFT_TENSOR_CONSTANT);
-  graft_node_view node;
+  graft_node_view node = {.struct_size = sizeof node};
   assert_true(graft_graph_node(target, 1, &node));
   assert_ptr_equal(node.into, own);
   graft_graph_output(target, map[graft_tensor_index(c)], "c");

@@ -45,11 +45,12 @@ static void SC7_cancelled_on_the_second_device_and_run_again(void **state) {
     uint32_t step = 99;
     pthread_t thread;
     plan_mock_reset();
-    const graft_run_control control = {.abort = is_set, .abort_user = &is_cancelled, .out_step = &step};
+    const graft_run_control control = {
+        .struct_size = sizeof control, .abort = is_set, .abort_user = &is_cancelled, .out_step = &step};
     assert_int_equal(pthread_create(&thread, NULL, cancel_soon, &is_cancelled), 0);
     assert_int_equal(graft_plan_run(plan, &control), GRAFT_E_CANCELLED);
     pthread_join(thread, NULL);
-    graft_step_info info;
+    graft_step_info info = {.struct_size = sizeof info};
     graft_plan_step(plan, step, &info);
     assert_string_equal(info.op->name, "plan.slow.v1");
     plan_mock_release();
@@ -72,13 +73,14 @@ static void SC7_cancelled_before_a_transfer(void **state) {
   graft_plan *plan = build(s);
   atomic_bool is_cancelled = false;
   uint32_t step = 99;
-  const graft_run_control control = {.abort = is_set,
+  const graft_run_control control = {.struct_size = sizeof control,
+                                     .abort = is_set,
                                      .abort_user = &is_cancelled,
                                      .on_step = cancel_behind_the_first,
                                      .on_step_user = &is_cancelled,
                                      .out_step = &step};
   assert_int_equal(graft_plan_run(plan, &control), GRAFT_E_CANCELLED);
-  graft_step_info info;
+  graft_step_info info = {.struct_size = sizeof info};
   graft_plan_step(plan, step, &info);
   assert_string_equal(info.op->name, "transfer");
   plan_mock_release();
@@ -104,7 +106,10 @@ static void FU5_steps_of_several_devices_are_observed_in_order(void **state) {
   graft_plan *plan = build(s);
   plan_mock_release();
   observed o = {.is_in_order = true};
-  assert_int_equal(graft_plan_run(plan, &(graft_run_control){.on_step = observe, .on_step_user = &o}), GRAFT_OK);
+  assert_int_equal(
+      graft_plan_run(
+          plan, &(graft_run_control){.struct_size = sizeof(graft_run_control), .on_step = observe, .on_step_user = &o}),
+      GRAFT_OK);
   assert_true(o.is_in_order);
   assert_int_equal(o.n_begun, graft_plan_n_steps(plan));
   assert_int_equal(o.n_ended, graft_plan_n_steps(plan));

@@ -139,7 +139,8 @@ static void SC8_plans_are_synchronised_before_their_memory_goes(void **state) {
   graft_device *device = open_late(s);
   graft_tensor *x = plan_input(s->graph, "x", 2, 1), *y = schedule_scale(s->graph, x, 2);
   float in[] = {1, 2}, out[2];
-  const graft_binding bindings[] = {{x, in, sizeof in}, {y, out, sizeof out}};
+  const graft_binding bindings[] = {{sizeof(graft_binding), x, in, sizeof in},
+                                    {sizeof(graft_binding), y, out, sizeof out}};
   const graft_execution run = {.struct_size = sizeof run, .device = device, .bindings = bindings, .n_bindings = 2};
   assert_int_equal(graft_graph_execute(s->graph, &run), GRAFT_OK);
   assert_true(out[0] == 3 && out[1] == 5);

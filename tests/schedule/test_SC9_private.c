@@ -59,7 +59,8 @@ static void SC9_foreign_address_in_a_kernel_is_fatal(void **state) {
   const graft_kernel_def *kernel = graft_context_find_kernel(s->context, "scale_f32__mock");
   const graft_tensor_desc *desc = graft_tensor_describe(x);
   plan_attrs attrs = {.factor = 1};
-  graft_node_info node = {.op = graft_context_find_op(s->context, "plan.scale.v1"),
+  graft_node_info node = {.struct_size = sizeof node,
+                          .op = graft_context_find_op(s->context, "plan.scale.v1"),
                           .attrs = &attrs,
                           .n_inputs = 1,
                           .n_outputs = 1,
@@ -68,7 +69,7 @@ static void SC9_foreign_address_in_a_kernel_is_fatal(void **state) {
                           .device = s->first};
   graft_recording *recording = NULL;
   assert_int_equal(backend->record_begin(graft_device_state(s->first), 1, NULL, &recording), GRAFT_OK);
-  const graft_encode_args args = {.node = &node, .inputs = &foreign, .outputs = &foreign};
+  const graft_encode_args args = {.struct_size = sizeof args, .node = &node, .inputs = &foreign, .outputs = &foreign};
   assert_int_equal(kernel->encode(backend->step_begin(recording, 0), &args), GRAFT_OK);
   assert_int_equal(backend->record_end(recording, NULL), GRAFT_OK);
   pid_t child = fork();
@@ -91,7 +92,8 @@ static void SC9_devices_lack_what_they_are_told(void **state) {
   schedule *s = schedule_open(1, "private:1 lacks=plan.add.v1+plan.scale.v1");
   graft_tensor *x = plan_input(s->graph, "x", 2, 1);
   const graft_tensor_desc *descs[] = {graft_tensor_describe(x), graft_tensor_describe(x)};
-  graft_node_info node = {.op = graft_context_find_op(s->context, "plan.scale.v1"),
+  graft_node_info node = {.struct_size = sizeof node,
+                          .op = graft_context_find_op(s->context, "plan.scale.v1"),
                           .n_inputs = 1,
                           .n_outputs = 1,
                           .inputs = descs,

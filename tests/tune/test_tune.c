@@ -165,7 +165,7 @@ static graft_graph *wait_graph(fixture *f, const char *op, int64_t n) {
 static int plan_one(fixture *f, int64_t n, graft_plan_options options, const char *kernel) {
   graft_graph *graph = wait_graph(f, "tune.wait.v1", n);
   graft_plan *plan = NULL;
-  graft_step_info info;
+  graft_step_info info = {.struct_size = sizeof info};
   options.struct_size = sizeof options;
   options.device = f->device;
   int before = n_runs;
@@ -238,7 +238,7 @@ static void KS7_effects_are_not_tried_out(void **state) {
   fixture *f = *state;
   graft_graph *graph = wait_graph(f, "tune.effect.v1", 4);
   graft_plan *plan = NULL;
-  graft_step_info info;
+  graft_step_info info = {.struct_size = sizeof info};
   const graft_plan_options options = {.struct_size = sizeof options, .device = f->device, .tuning = ""};
   assert_int_equal(graft_plan_create(graph, &options, &plan), GRAFT_OK);
   graft_plan_step(plan, 0, &info);
@@ -322,7 +322,7 @@ static void KS7_packed_weights_are_timed_too(void **state) {
   }
   assert_memory_equal(y[0], y[1], sizeof y[0]);  // small integers: exact in any order
   graft_graph_destroy(graph);
-  graft_device_info info;
+  graft_device_info info = {.struct_size = sizeof info};
   graft_device_describe(f->device, &info);
   assert_int_equal(info.allocated_bytes, 0);
 }
@@ -343,7 +343,7 @@ static void try_plan(void *user) {
 
 static void check_plan(void *user, int64_t failed) {
   sweep *s = user;
-  graft_device_info info;
+  graft_device_info info = {.struct_size = sizeof info};
   (void)failed;
   graft_device_describe(s->f->device, &info);
   assert_int_equal(info.allocated_bytes, 0);

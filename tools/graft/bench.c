@@ -102,14 +102,14 @@ typedef struct work_count {
 static void count_step(void *user, graft_pipeline_stage stage, const graft_plan *plan, uint32_t step, bool is_end) {
   (void)stage;
   if (is_end) return;
-  graft_step_info info;
+  graft_step_info info = {.struct_size = sizeof info};
   graft_plan_step(plan, step, &info);
   ((work_count *)user)->flops += info.flops;
 }
 
 static graft_status generate_once(graft_pipeline *pipeline, const bench_wishes *w, work_count *count, bool counts_work,
                                   double *out_seconds) {
-  graft_generate_request request;
+  graft_generate_request request = {.struct_size = sizeof request};
   graft_generate_request_init(pipeline, &request);
   request.prompt = w->prompt;
   if (w->has_steps) request.n_steps = (int32_t)w->n_steps;
@@ -118,7 +118,7 @@ static graft_status generate_once(graft_pipeline *pipeline, const bench_wishes *
   graft_generate_callbacks callbacks = {
       .struct_size = sizeof callbacks, .user = count, .abort = tool_is_interrupted, .on_progress = on_progress};
   if (counts_work) callbacks.on_plan_step = count_step;
-  graft_generate_result result = {0};
+  graft_generate_result result = {.struct_size = sizeof result};
   double begun = tool_now();
   GRAFT_TRY(graft_pipeline_generate(pipeline, &request, &callbacks, &result));
   *out_seconds = tool_now() - begun;

@@ -60,7 +60,7 @@ static void show_backend(graft_context *context, const graft_backend_def *backen
       if (list != NULL) json_array_append_new(list, json_pack("{s:s, s:s}", "device", name, "missing", message));
       continue;
     }
-    graft_device_info info;
+    graft_device_info info = {.struct_size = sizeof info};
     graft_device_describe(device, &info);
     if (list == NULL) print_device(name, &info);
     if (list != NULL) json_array_append_new(list, describe(name, &info));

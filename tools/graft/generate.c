@@ -135,7 +135,7 @@ static graft_status generate(graft_pipeline *pipeline, const wishes *w, const gr
     callbacks.on_plan_step = on_plan_step;
   }
   tool_progress_begin(&s->progress);
-  graft_generate_result result = {0};
+  graft_generate_result result = {.struct_size = sizeof result};
   graft_status status = graft_pipeline_generate(pipeline, request, &callbacks, &result);
   tool_progress_end(&s->progress);
   if (status == GRAFT_OK) status = write_outputs(w, request, s, &result);
@@ -194,7 +194,7 @@ static graft_status run_request(graft_context *context, const char *model, const
   if (status == GRAFT_OK) status = graft_pipeline_open(context, model, &options, &pipeline);
   if (status == GRAFT_OK && w->noise != NULL) status = open_noise(w->noise, error, &noise_file, &noise);
   if (status == GRAFT_OK) {
-    graft_generate_request request;
+    graft_generate_request request = {.struct_size = sizeof request};
     fill_request(pipeline, w, &request);
     request.seeds = seeds;
     if (w->noise != NULL) request.noise = &noise;

@@ -115,8 +115,8 @@ static json_t *describe_pipeline(const graft_pipeline_info *info, const graft_pi
 static void print_memory(const graft_pipeline_memory *memory) {
   char text[32];
   for (int s = 0; s < GRAFT_N_STAGES; ++s)
-    if (memory->has_stage[s])
-      printf("  memory        %s for the %s\n", tool_format_bytes((double)memory->stages[s].peak_bytes, text),
+    if (memory->stage_bytes[s] > 0)
+      printf("  memory        %s for the %s\n", tool_format_bytes((double)memory->stage_bytes[s], text),
              graft_pipeline_stage_name((graft_pipeline_stage)s));
   printf("  memory        %s at most, for one picture of the default size\n",
          tool_format_bytes((double)memory->peak_bytes, text));
@@ -136,12 +136,14 @@ static void print_pipeline(const graft_pipeline_info *info, const graft_pipeline
              tool_format_bytes((double)part->weight_bytes, text));
   }
   printf("  defaults      %dx%d, %d steps, guidance %g\n", info->width, info->height, info->n_steps, info->guidance);
-  printf("  sizes         multiples of %d up to %dx%d\n", info->size_multiple, info->max_width, info->max_height);
+  printf("  sizes         multiples of %d", info->size_multiple);
+  if (info->max_width > 0) printf(" up to %dx%d", info->max_width, info->max_height);
+  printf("\n");
   if (memory != NULL) print_memory(memory);
 }
 
 static int show_pipeline(const graft_pipeline *pipeline, const graft_pipeline_memory *memory, bool as_json) {
-  graft_pipeline_info info;
+  graft_pipeline_info info = {.struct_size = sizeof info};
   graft_pipeline_describe(pipeline, &info);
   if (as_json) return tool_print_json(describe_pipeline(&info, memory));
   print_pipeline(&info, memory);
@@ -152,7 +154,7 @@ static int inspect_folder(const char *path, bool as_json) {
   graft_context *context = tool_open_context(0);
   if (context == NULL) return TOOL_FAILED;
   graft_pipeline *pipeline = NULL;
-  graft_pipeline_memory memory = {0};
+  graft_pipeline_memory memory = {.struct_size = sizeof memory};
   graft_stage_request request = {.struct_size = sizeof request};
   int code = TOOL_OK;
   if (graft_pipeline_open(context, path, NULL, &pipeline) != GRAFT_OK) {

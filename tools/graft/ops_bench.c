@@ -75,7 +75,7 @@ static graft_status bench_kernel(bench_run *run, const graft_op_def *op, const g
 }
 
 static bool is_wanted(const bench_run *run, const graft_op_def *op, const graft_kernel_def *kernel) {
-  graft_device_info info;
+  graft_device_info info = {.struct_size = sizeof info};
   graft_device_describe(run->device, &info);
   const graft_backend_def *backend = graft_device_backend(run->device);
   bool runs_it = strcmp(kernel->backend, backend->name) == 0 ||

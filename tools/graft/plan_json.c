@@ -29,7 +29,7 @@ static json_t *describe_live(const graft_plan *plan, uint32_t step) {
 }
 
 static json_t *describe_step(const tool_planned_stage *stage, uint32_t index) {
-  graft_step_info info;
+  graft_step_info info = {.struct_size = sizeof info};
   graft_plan_step(stage->plan, index, &info);
   json_t *step = json_pack(
       "{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:f, s:f, s:I, s:I, s:b, s:s, s:s?, s:i, s:s}", "node", info.label,
@@ -48,17 +48,17 @@ static json_t *describe_device(const graft_plan *plan, uint32_t index) {
   const char *name = graft_device_name(graft_plan_used_device(plan, index));
   int n_steps = 0;
   for (uint32_t s = 0; s < graft_plan_n_steps(plan); ++s) {
-    graft_step_info info;
+    graft_step_info info = {.struct_size = sizeof info};
     graft_plan_step(plan, s, &info);
     n_steps += strcmp(info.device, name) == 0;
   }
-  graft_memory_report memory;
+  graft_memory_report memory = {.struct_size = sizeof memory};
   graft_plan_device_memory(plan, index, &memory);
   return json_pack("{s:s, s:i, s:I}", "device", name, "steps", n_steps, "peak_bytes", (json_int_t)memory.peak_bytes);
 }
 
 static json_t *describe_memory(const graft_plan *plan) {
-  graft_memory_report memory;
+  graft_memory_report memory = {.struct_size = sizeof memory};
   json_t *devices = json_array();
   for (uint32_t i = 0; i < graft_plan_n_devices(plan); ++i) json_array_append_new(devices, describe_device(plan, i));
   graft_plan_memory(plan, &memory);
@@ -71,14 +71,14 @@ static json_t *describe_memory(const graft_plan *plan) {
 static json_t *describe_fusions(const graft_plan *plan) {
   json_t *rules = json_array(), *near_misses = json_array();
   for (uint32_t i = 0; i < graft_plan_n_fusion_rules(plan); ++i) {
-    graft_fusion_count rule;
+    graft_fusion_count rule = {.struct_size = sizeof rule};
     graft_plan_fusion_rule(plan, i, &rule);
     json_array_append_new(
         rules, json_pack("{s:s, s:s, s:i, s:i, s:b}", "rule", rule.rule, "op", rule.op, "fused", (int)rule.n_groups,
                          "near_misses", (int)rule.n_near_misses, "off", rule.is_off));
   }
   for (uint32_t i = 0; i < graft_plan_n_fusion_groups(plan); ++i) {
-    graft_fusion_group group;
+    graft_fusion_group group = {.struct_size = sizeof group};
     graft_plan_fusion_group(plan, i, &group);
     if (group.obstacle == NULL) continue;
     json_array_append_new(near_misses, json_pack("{s:s, s:s, s:i, s:s}", "rule", group.rule, "node", group.label,

@@ -53,8 +53,9 @@ static graft_status write_inputs(graft_plan *plan, const graft_graph *graph, gra
 
 graft_status tool_plan_measure(graft_plan *plan, const graft_graph *graph, graft_error *error, double *out_seconds) {
   step_clock clock = {.seconds = out_seconds};
-  const graft_run_control warm = {.abort = tool_is_interrupted};
-  const graft_run_control timed = {.abort = tool_is_interrupted, .on_step = on_step, .on_step_user = &clock};
+  const graft_run_control warm = {.struct_size = sizeof warm, .abort = tool_is_interrupted};
+  const graft_run_control timed = {
+      .struct_size = sizeof timed, .abort = tool_is_interrupted, .on_step = on_step, .on_step_user = &clock};
   for (uint32_t i = 0; i < graft_plan_n_steps(plan); ++i) out_seconds[i] = 0;
   GRAFT_TRY(write_inputs(plan, graph, error));
   GRAFT_TRY(graft_plan_run(plan, &warm));

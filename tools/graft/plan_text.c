@@ -8,7 +8,7 @@ static void print_reasons(const graft_plan *plan) {
   printf("\nWhy not other kernels:\n");
   bool has_any = false;
   for (uint32_t i = 0; i < graft_plan_n_steps(plan); ++i) {
-    graft_step_info info;
+    graft_step_info info = {.struct_size = sizeof info};
     graft_plan_step(plan, i, &info);
     if (info.rejections == NULL || info.rejections[0] == '\0') continue;
     has_any = true;
@@ -38,7 +38,7 @@ static void print_times(const tool_planned_stage *stage) {
     }
     if (longest == n) break;
     below = stage->seconds[longest];
-    graft_step_info info;
+    graft_step_info info = {.struct_size = sizeof info};
     graft_plan_step(stage->plan, longest, &info);
     printf("%9.4f %4.1f %% %9.1f %9.1f  %.43s\n", 1e3 * below, 100 * below / total, 1e-9 * info.flops / below,
            1e-9 * info.bytes / below, info.label);

@@ -70,7 +70,7 @@ void tool_profile_step(tool_profile *profile, graft_pipeline_stage stage, const 
     return;
   }
   double seconds = now - profile->step_started;
-  graft_step_info info;
+  graft_step_info info = {.struct_size = sizeof info};
   graft_plan_step(plan, step, &info);
   json_t *event = describe_event(profile, stage, &info, seconds > 1e-9 ? seconds : 1e-9);
   if (profile->n_events++ > 0) fputs(",\n", profile->stream);

@@ -131,7 +131,7 @@ static size_t workspace_for(const graft_lt_shape *shape) {
 
 graft_status graft_lt_init(const graft_device *device, const graft_lt_shape *shape, graft_error *error,
                            graft_lt *out_lt) {
-  graft_cuda_blas blas;
+  graft_cuda_blas blas = {.struct_size = sizeof blas};
   lt_functions f;
   GRAFT_TRY(graft_cuda_blas_open(device, false, error, &blas));
   GRAFT_TRY(find_functions(blas.find_symbol, error, &f));

@@ -27,7 +27,7 @@ static void decompose(graft_graph *graph, const void *attrs, graft_tensor *const
 static bool propose(graft_tensor *result, graft_fusion_proposal *proposal, graft_reason *why) {
   (void)why;
   graft_epilogue epilogue;
-  graft_fusion_node conv;
+  graft_fusion_node conv = {.struct_size = sizeof conv};
   if (!graft_epilogue_find(result, "graft.conv2d.v1", &epilogue, &conv)) return false;
   *(graft_conv2d_epilogue_attrs *)proposal->attrs =
       (graft_conv2d_epilogue_attrs){*(const graft_conv2d_attrs *)conv.attrs, epilogue.activation, epilogue.dtype};

@@ -26,7 +26,7 @@ static void decompose(graft_graph *graph, const void *attrs, graft_tensor *const
 static bool propose(graft_tensor *result, graft_fusion_proposal *proposal, graft_reason *why) {
   (void)why;
   graft_epilogue epilogue;
-  graft_fusion_node linear;
+  graft_fusion_node linear = {.struct_size = sizeof linear};
   if (!graft_epilogue_find(result, "graft.linear.v1", &epilogue, &linear)) return false;
   *(graft_linear_epilogue_attrs *)proposal->attrs =
       (graft_linear_epilogue_attrs){.activation = epilogue.activation, .dtype = epilogue.dtype};
