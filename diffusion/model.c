@@ -81,7 +81,7 @@ int64_t graft_model_dim(graft_model *model, const char *name, int32_t axis) {
   graft_safetensors_tensor tensor;
   if (!find(model, name, &tensor)) return 1;
   if (axis < tensor.rank && tensor.shape[axis] > 0) return tensor.shape[axis];
-  graft_graph_fail(model->graph, GRAFT_E_SHAPE, "%s: the tensor %s has no dimension %d with entries",
+  GRAFT_GRAPH_FAIL(model->graph, GRAFT_E_SHAPE, "%s: the tensor %s has no dimension %d with entries",
                    graft_excerpt_path(graft_safetensors_path(tensor.file)).text, graft_excerpt_name(tensor.name).text,
                    axis);
   return 1;
@@ -121,7 +121,7 @@ static graft_excerpt path_of(const graft_model *model, const graft_safetensors_t
 static bool check_shape(graft_model *model, const graft_safetensors_tensor *tensor, int32_t rank,
                         const int64_t *shape) {
   if (has_shape(tensor, rank, shape)) return true;
-  graft_graph_fail(model->graph, GRAFT_E_SHAPE,
+  GRAFT_GRAPH_FAIL(model->graph, GRAFT_E_SHAPE,
                    "%s: the tensor %s should be %s by the model's configuration and is %s in the file",
                    path_of(model, tensor).text, graft_excerpt_name(tensor->name).text, shape_of(rank, shape).text,
                    shape_of(tensor->rank, tensor->shape).text);
@@ -133,7 +133,7 @@ static graft_tensor *constant_of(graft_model *model, const graft_safetensors_ten
   graft_error error = {0};
   graft_tensor_desc desc;
   if (graft_tensor_desc_init(tensor->dtype, tensor->rank, tensor->shape, &error, &desc) != GRAFT_OK)
-    return graft_graph_fail(model->graph, error.status, "%s", error.message);
+    return GRAFT_GRAPH_FAIL(model->graph, error.status, "%s", error.message);
   const graft_constant constant = {.struct_size = sizeof constant,
                                    .data = tensor->data,
                                    .bytes = tensor->bytes,
@@ -144,7 +144,7 @@ static graft_tensor *constant_of(graft_model *model, const graft_safetensors_ten
 
 static graft_tensor *float_constant(graft_model *model, const graft_safetensors_tensor *tensor, const char *name) {
   if (!tensor->dtype || !tensor->dtype->is_float)
-    return graft_graph_fail(model->graph, GRAFT_E_UNSUPPORTED,
+    return GRAFT_GRAPH_FAIL(model->graph, GRAFT_E_UNSUPPORTED,
                             "%s: the tensor %s is of type %s; a weight must be F32, F16, BF16, F8_E4M3 or F8_E5M2",
                             path_of(model, tensor).text, graft_excerpt_name(tensor->name).text, tensor->dtype_name);
   return constant_of(model, tensor, name);
@@ -155,7 +155,7 @@ graft_tensor *graft_model_weight(graft_model *model, const char *name, int32_t r
   const full_name full = full_name_of(model, name);
   if (!find(model, name, &tensor) || !check_shape(model, &tensor, rank, shape)) return NULL;
   if (graft_weight_source_is_quantized(&model->source, full.text))
-    return graft_graph_fail(model->graph, GRAFT_E_UNSUPPORTED,
+    return GRAFT_GRAPH_FAIL(model->graph, GRAFT_E_UNSUPPORTED,
                             "%s: the tensor %s is quantised; graft can use that only in linear layers",
                             path_of(model, &tensor).text, graft_excerpt_name(tensor.name).text);
   return float_constant(model, &tensor, full.text);
@@ -267,7 +267,7 @@ graft_tensor *graft_model_input(graft_model *model, const char *name, graft_dtyp
   graft_error error = {0};
   graft_tensor_desc desc;
   if (graft_tensor_desc_init(dtype, rank, shape, &error, &desc) != GRAFT_OK)
-    return graft_graph_fail(model->graph, error.status, "input %s: %s", name, error.message);
+    return GRAFT_GRAPH_FAIL(model->graph, error.status, "input %s: %s", name, error.message);
   return graft_graph_input(model->graph, name, &desc);
 }
 

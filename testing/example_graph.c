@@ -35,15 +35,15 @@ static graft_tensor *add_strided(graft_testing_graph *graph, uint32_t i, const g
   graft_tensor_desc desc, storage;
   size_t offset = 0;
   if (!graft_testing_layout_apply(setup->layout, example->form.repeated[i], &example->inputs[i], &desc, &offset)) {
-    return graft_graph_fail(graph->graph, GRAFT_E_UNSUPPORTED, "the layout does not apply");
+    return GRAFT_GRAPH_FAIL(graph->graph, GRAFT_E_UNSUPPORTED, "the layout does not apply");
   }
   size_t bytes = offset + graft_tensor_desc_bytes(&desc);
   int64_t n = (int64_t)(bytes / desc.dtype->block_bytes) * desc.dtype->block_elements;
   if (graft_tensor_desc_init(desc.dtype, 1, &n, NULL, &storage) != GRAFT_OK) {
-    return graft_graph_fail(graph->graph, GRAFT_E_UNSUPPORTED, "no storage of %lld elements", (long long)n);
+    return GRAFT_GRAPH_FAIL(graph->graph, GRAFT_E_UNSUPPORTED, "no storage of %lld elements", (long long)n);
   }
   graph->storage = malloc(bytes + 1);
-  if (graph->storage == NULL) return graft_graph_fail(graph->graph, GRAFT_E_NO_MEMORY, "no memory for a strided input");
+  if (graph->storage == NULL) return GRAFT_GRAPH_FAIL(graph->graph, GRAFT_E_NO_MEMORY, "no memory for a strided input");
   memset(graph->storage, 0xff, bytes);
   graft_testing_scatter(&desc, example->values[i], (char *)graph->storage + offset);
   graft_tensor *whole = add_input(graph, i, &storage, graph->storage);

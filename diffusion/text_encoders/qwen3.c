@@ -32,6 +32,9 @@ static graft_status require_text(const graft_json *json, const char *option, con
 
 static graft_status require_full_attention(const graft_json *json, graft_error *error) {
   const json_t *types = graft_json_find(json, "layer_types");
+  if (types && !json_is_array(types))
+    return GRAFT_FAIL(error, GRAFT_E_FORMAT, "%s: `layer_types` must be a list of \"full_attention\"",
+                      graft_excerpt_path(graft_json_origin(json)).text);
   size_t i;
   json_t *type;
   json_array_foreach((json_t *)(uintptr_t)types, i, type) {

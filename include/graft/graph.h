@@ -97,9 +97,11 @@ GRAFT_API void graft_graph_output(graft_graph *graph, graft_tensor *tensor, cons
 GRAFT_API void graft_graph_scope_push(graft_graph *graph, const char *format, ...) GRAFT_PRINTF(2, 3);
 GRAFT_API void graft_graph_scope_pop(graft_graph *graph);
 
-// Records a failure found by a constructor before any operator is applied; the first one is kept. Returns NULL.
-GRAFT_API graft_tensor *graft_graph_fail(graft_graph *graph, graft_status status, const char *format, ...)
-    GRAFT_PRINTF(3, 4);
+// Records a failure found by a constructor before any operator is applied; the first one is kept. Returns NULL, so that
+// a constructor ends in `return GRAFT_GRAPH_FAIL(graph, GRAFT_E_SHAPE, …)`.
+GRAFT_API graft_tensor *graft_graph_fail(graft_graph *graph, graft_status status, const char *file, int line,
+                                         const char *format, ...) GRAFT_PRINTF(5, 6);
+#define GRAFT_GRAPH_FAIL(graph, status, ...) graft_graph_fail((graph), (status), __FILE__, __LINE__, __VA_ARGS__)
 
 // GRAFT_OK, or the status of the first failure; its details are graft_graph_error.
 GRAFT_API GRAFT_NODISCARD graft_status graft_graph_status(const graft_graph *graph);

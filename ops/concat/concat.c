@@ -56,7 +56,7 @@ static graft_status reference(const graft_reference_args *args) {
 graft_tensor *graft_concat(graft_graph *graph, graft_tensor *const *tensors, uint32_t n, int32_t axis) {
   graft_tensor *y = NULL;
   if (n == 0 || n > GRAFT_MAX_INPUTS) {
-    return graft_graph_fail(graph, GRAFT_E_INVALID, "%u tensors cannot be joined, only 1 … %d", n, GRAFT_MAX_INPUTS);
+    return GRAFT_GRAPH_FAIL(graph, GRAFT_E_INVALID, "%u tensors cannot be joined, only 1 … %d", n, GRAFT_MAX_INPUTS);
   }
   const graft_tensor_desc *first = graft_constructor_describe(tensors[0]);
   const graft_concat_attrs attrs = {graft_constructor_axis(first, axis)};

@@ -69,7 +69,7 @@ graft_tensor *graft_contiguous(graft_graph *graph, graft_tensor *x) {
 
 graft_tensor *graft_copy_to(graft_graph *graph, graft_tensor *x, graft_tensor *target) {
   graft_tensor *y = NULL;
-  if (target == NULL) return graft_graph_fail(graph, GRAFT_E_INVALID, "the target of a copy is NULL");
+  if (target == NULL) return GRAFT_GRAPH_FAIL(graph, GRAFT_E_INVALID, "the target of a copy is NULL");
   const graft_application call = {
       .struct_size = sizeof call, .op = "graft.copy.v1", .inputs = &x, .n_inputs = 1, .into = target};
   graft_graph_apply_into(graph, &call, &y);

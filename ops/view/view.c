@@ -184,7 +184,7 @@ static graft_tensor *apply(graft_graph *graph, const char *op, const void *attrs
 // Copies |shape| into attributes; false with the failure recorded where |rank| is out of range.
 static bool set_shape(graft_graph *graph, int32_t rank, const int64_t *shape, graft_shape_attrs *out_attrs) {
   if (rank < 0 || rank > GRAFT_MAX_RANK) {
-    graft_graph_fail(graph, GRAFT_E_SHAPE, "rank %d is outside 0 … %d", rank, GRAFT_MAX_RANK);
+    GRAFT_GRAPH_FAIL(graph, GRAFT_E_SHAPE, "rank %d is outside 0 … %d", rank, GRAFT_MAX_RANK);
     return false;
   }
   *out_attrs = (graft_shape_attrs){.rank = rank};

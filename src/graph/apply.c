@@ -157,7 +157,7 @@ static void apply_named(application *call, const char *name, graft_tensor **out_
   out_tensors[0] = NULL;
   call->op = name == NULL ? NULL : graft_context_find_op(graph->context, name);
   if (call->op == NULL) {
-    graft_graph_fail(graph, GRAFT_E_NOT_FOUND, "no operator named \"%s\" is registered", name == NULL ? "" : name);
+    GRAFT_GRAPH_FAIL(graph, GRAFT_E_NOT_FOUND, "no operator named \"%s\" is registered", name == NULL ? "" : name);
     return;
   }
   for (uint32_t i = 0; i < call->op->n_outputs; ++i) out_tensors[i] = NULL;

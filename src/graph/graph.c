@@ -32,6 +32,8 @@ void graft_graph_destroy(graft_graph *graph) {
   free(graph->tensors);
   free(graph->inputs);
   free(graph->outputs);
+  free(graph->input_names.slots);
+  free(graph->output_names.slots);
   graft_arena_release(&graph->arena);
   free(graph);
 }
@@ -47,7 +49,8 @@ graft_tensor *graft_graph_record_failure(graft_graph *graph, const graft_error *
   return NULL;
 }
 
-graft_tensor *graft_graph_fail(graft_graph *graph, graft_status status, const char *format, ...) {
+graft_tensor *graft_graph_fail(graft_graph *graph, graft_status status, const char *file, int line, const char *format,
+                               ...) {
   if (graph->error.status != GRAFT_OK) return NULL;
   char message[sizeof graph->error.message];
   va_list arguments;
@@ -55,7 +58,7 @@ graft_tensor *graft_graph_fail(graft_graph *graph, graft_status status, const ch
   graft_text_format(message, sizeof message, format, arguments);
   va_end(arguments);
   graft_error error;
-  GRAFT_FAIL(&error, status == GRAFT_OK ? GRAFT_E_INVALID : status, "%s", message);
+  graft_error_set(&error, status == GRAFT_OK ? GRAFT_E_INVALID : status, file, line, "%s", message);
   return graft_graph_record_failure(graph, &error);
 }
 
@@ -116,14 +119,23 @@ static graft_tensor *add_leaf(graft_graph *graph, graft_tensor *leaf) {
   return leaf;
 }
 
+static const char *input_name_at(const graft_graph *graph, uint32_t index) {
+  return index < graph->n_inputs ? graph->inputs[index]->name : NULL;
+}
+
+static const char *output_name_at(const graft_graph *graph, uint32_t index) {
+  return index < graph->n_outputs ? graph->outputs[index].name : NULL;
+}
+
 static graft_status make_input(graft_graph *graph, const char *name, const graft_tensor_desc *desc,
                                graft_tensor **out_input, graft_error *error) {
   if (name != NULL && graft_graph_find_input(graph, name) != NULL)
     return GRAFT_FAIL(error, GRAFT_E_EXISTS, "the graph has an input \"%s\" already", name);
   graft_tensor **inputs =
       graft_array_reserve(graph->inputs, graph->n_inputs, 1, &graph->input_capacity, sizeof *graph->inputs);
-  if (inputs == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for another input");
-  graph->inputs = inputs;
+  if (inputs != NULL) graph->inputs = inputs;
+  if (inputs == NULL || !graft_graph_names_reserve(&graph->input_names, graph, input_name_at))
+    return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for another input");
   return make_leaf(graph, GRAFT_TENSOR_INPUT, name, desc, out_input, error);
 }
 
@@ -132,6 +144,7 @@ graft_tensor *graft_graph_input(graft_graph *graph, const char *name, const graf
   graft_error error = {0};
   graft_tensor *input = NULL;
   if (make_input(graph, name, desc, &input, &error) != GRAFT_OK) return graft_graph_record_failure(graph, &error);
+  graft_graph_names_add(&graph->input_names, input->name, graph->n_inputs);
   graph->inputs[graph->n_inputs++] = input;
   return add_leaf(graph, input);
 }
@@ -170,8 +183,10 @@ static graft_status add_output(graft_graph *graph, graft_tensor *tensor, const c
   graft_graph_output_entry *outputs =
       graft_array_reserve(graph->outputs, graph->n_outputs, 1, &graph->output_capacity, sizeof *graph->outputs);
   if (outputs != NULL) graph->outputs = outputs;
-  const char *copy = outputs == NULL ? NULL : graft_arena_copy_string(&graph->arena, name);
+  const bool has_room = outputs != NULL && graft_graph_names_reserve(&graph->output_names, graph, output_name_at);
+  const char *copy = has_room ? graft_arena_copy_string(&graph->arena, name) : NULL;
   if (copy == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for output \"%s\"", name);
+  graft_graph_names_add(&graph->output_names, copy, graph->n_outputs);
   outputs[graph->n_outputs++] = (graft_graph_output_entry){tensor, copy};
   tensor->is_output = true;
   return GRAFT_OK;
@@ -199,7 +214,7 @@ void graft_graph_scope_push(graft_graph *graph, const char *format, ...) {
 
 void graft_graph_scope_pop(graft_graph *graph) {
   if (graph->scope_depth == 0) {
-    graft_graph_fail(graph, GRAFT_E_INVALID, "graft_graph_scope_pop without a graft_graph_scope_push");
+    GRAFT_GRAPH_FAIL(graph, GRAFT_E_INVALID, "graft_graph_scope_pop without a graft_graph_scope_push");
     return;
   }
   uint32_t depth = --graph->scope_depth;
@@ -235,15 +250,10 @@ graft_tensor *graft_graph_output_at(const graft_graph *graph, uint32_t index, co
 }
 
 graft_tensor *graft_graph_find_input(const graft_graph *graph, const char *name) {
-  for (uint32_t i = 0; i < graph->n_inputs; ++i) {
-    if (strcmp(graph->inputs[i]->name, name) == 0) return graph->inputs[i];
-  }
-  return NULL;
+  return graft_graph_input_at(graph, graft_graph_names_find(&graph->input_names, graph, input_name_at, name));
 }
 
 graft_tensor *graft_graph_find_output(const graft_graph *graph, const char *name) {
-  for (uint32_t i = 0; i < graph->n_outputs; ++i) {
-    if (strcmp(graph->outputs[i].name, name) == 0) return graph->outputs[i].tensor;
-  }
-  return NULL;
+  const uint32_t index = graft_graph_names_find(&graph->output_names, graph, output_name_at, name);
+  return graft_graph_output_at(graph, index, NULL);
 }

@@ -4,6 +4,7 @@
 
 #include "graft/context.h"
 #include "src/base/arena.h"
+#include "src/graph/names.h"
 
 typedef struct graft_node graft_node;
 
@@ -59,6 +60,7 @@ struct graft_graph {
   uint32_t n_inputs, input_capacity;
   graft_graph_output_entry *outputs;
   uint32_t n_outputs, output_capacity;
+  graft_graph_names input_names, output_names;
   char scope[160];  // what a push would join is cut here; the depth is kept exactly
   uint32_t scope_lengths[32];
   uint32_t scope_depth;

@@ -32,10 +32,11 @@ static graft_status check_word(const graft_plan *plan, const char *word, size_t 
 }
 
 graft_status graft_fusion_check_switch(const graft_plan *plan, const char *text) {
-  for (const char *word = text == NULL ? "" : text; *word != '\0';) {
+  if (text == NULL) return GRAFT_OK;
+  for (const char *word = text;;) {
     const size_t n = strcspn(word, ",");
     GRAFT_TRY(check_word(plan, word, n));
-    word += n + (word[n] == ',');
+    word += n;
+    if (*word++ == '\0') return GRAFT_OK;
   }
-  return GRAFT_OK;
 }

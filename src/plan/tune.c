@@ -122,7 +122,7 @@ void graft_tuner_close(graft_tuner *tuner) {
   if (tuner == NULL) return;
   graft_error error = {0};
   if (tuner->is_changed && tuner->path[0] != '\0' && graft_tune_write(tuner, &error) != GRAFT_OK)
-    graft_context_log(tuner->context, GRAFT_LOG_WARNING, "measured times are not kept: %s", error.message);
+    graft_tune_warn(tuner, GRAFT_TUNE_WRITING, "measured times are not kept: %s", error.message);
   graft_tune_forget(tuner);
   free(tuner->path);
   free(tuner);

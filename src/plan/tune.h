@@ -23,6 +23,10 @@ typedef struct graft_tuner {
   bool is_changed;
 } graft_tuner;
 
+typedef enum graft_tune_act { GRAFT_TUNE_READING, GRAFT_TUNE_WRITING } graft_tune_act;
+// Warns, unless that was the last thing said about |act|.
+void graft_tune_warn(const graft_tuner *tuner, graft_tune_act act, const char *format, ...) GRAFT_PRINTF(3, 4);
+
 // Reads the file at |path|. One that is not there is empty, and so, with a warning in the log, is one that cannot be
 // read or is damaged. Errors: GRAFT_E_NO_MEMORY.
 graft_status graft_tuner_open(graft_context *context, const char *path, bool may_measure, graft_error *error,
@@ -35,7 +39,7 @@ void graft_tuner_close(graft_tuner *tuner);
 bool graft_tuner_choose(graft_tuner *tuner, const graft_node_info *node, const graft_kernel_def *const *kernels,
                         uint32_t n_kernels, uint32_t *out_index, double *out_seconds);
 
-// tune_cache.c: the file.
+// tune_cache.c: the file. Every plan reads and perhaps writes it; what it has to say about either is not said twice.
 void graft_tune_read(graft_tuner *tuner);
 graft_status graft_tune_write(graft_tuner *tuner, graft_error *error);
 // The entry for |key|, or NULL.

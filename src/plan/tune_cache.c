@@ -2,13 +2,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "src/base/array.h"
+#include "src/base/text.h"
 #include "src/plan/tune.h"
+#include "src/run/context_internal.h"
 
 enum { MAX_FILE_BYTES = 64 << 20 };
 
@@ -20,6 +23,18 @@ static unsigned long long checksum(const char *text) {
   unsigned long long h = 0xcbf29ce484222325u;
   for (; *text != '\0'; ++text) h = (h ^ (unsigned char)*text) * 0x100000001b3u;
   return h;
+}
+
+void graft_tune_warn(const graft_tuner *tuner, graft_tune_act act, const char *format, ...) {
+  char line[1024];
+  uint64_t *last = &tuner->context->tuning_warnings[act];
+  va_list arguments;
+  va_start(arguments, format);
+  graft_text_format(line, sizeof line, format, arguments);
+  va_end(arguments);
+  const uint64_t sum = checksum(line);
+  if (*last != sum) graft_context_log(tuner->context, GRAFT_LOG_WARNING, "%s", line);
+  *last = sum;
 }
 
 const graft_tune_entry *graft_tune_find(const graft_tuner *tuner, const char *key) {
@@ -108,14 +123,15 @@ void graft_tune_read(graft_tuner *tuner) {
   char *text = read_file(tuner->path);
   if (text == NULL && errno == ENOENT) return;
   if (text == NULL && errno != 0) {
-    graft_context_log(tuner->context, GRAFT_LOG_WARNING, "measured times in %s cannot be read: %s", tuner->path,
-                      strerror(errno));
+    graft_tune_warn(tuner, GRAFT_TUNE_READING, "measured times in %s cannot be read: %s", tuner->path, strerror(errno));
     return;
   }
   if (text == NULL || !parse(tuner, text)) {
     graft_tune_forget(tuner);
-    graft_context_log(tuner->context, GRAFT_LOG_WARNING,
-                      "%s is damaged or no file of measured times; what it says is ignored", tuner->path);
+    graft_tune_warn(tuner, GRAFT_TUNE_READING, "%s is damaged or no file of measured times; what it says is ignored",
+                    tuner->path);
+  } else {
+    tuner->context->tuning_warnings[GRAFT_TUNE_READING] = 0;
   }
   free(text);
 }

@@ -15,9 +15,10 @@ struct graft_context {
   struct graft_plugin *plugins;  // in order of loading
   atomic_uint n_users;           // graphs and plans alive
   graft_backend_config backend_config;
-  char *fusion;        // NULL: everything is on
-  char *tuning;        // NULL: off
-  char *device_words;  // backend_config.devices
+  char *fusion;                 // NULL: everything is on
+  char *tuning;                 // NULL: off
+  uint64_t tuning_warnings[2];  // checksums of the last about reading and about writing the file of times; 0: none
+  char *device_words;           // backend_config.devices
   graft_log_level log_level;
   graft_log_fn log;
   void *log_user;

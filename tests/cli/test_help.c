@@ -140,11 +140,14 @@ static void values_out_of_range_are_refused(void **state) {
       {"--threads", "0", "from 1 to 1024"},
       {"--threads", "-2", "got '-2'"},
       {"--seed", "18446744073709551616", "from 0"},
+      {"--steps", "99999999999999999999", "a whole number from 1 up; got '99999999999999999999'"},
       {"-o", "picture.jpg", ".png"},
       {"-o", ".png", ".png"},
   };
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i)
     assert_refused(GRAFT(NULL, "generate", "-p", "x", wrong[i][0], wrong[i][1]), 2, wrong[i][2]);
+  assert_refused(GRAFT(NULL, "generate", "-p", "x", "--seed", "18446744073709551615", "--batch", "2"), 2,
+                 "the last seed would be beyond 18446744073709551615");
   assert_refused(GRAFT(NULL, "generate"), 2, "say what to draw");
   assert_refused(GRAFT(NULL, "generate", "-p", "x", "--dump-blocks"), 2, "needs --dump");
   assert_refused(GRAFT(NULL, "generate", "-p", "x", "-o", "a.png", "--dump", "a.png"), 2, "names of their own");

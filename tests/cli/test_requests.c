@@ -53,6 +53,7 @@ static void steps_are_bounded(void **state) {
   temp_folder_remove(&folder);
   folder = temp_folder_create();
   assert_refused(GENERATE("-p", "x", "--steps", "1001"), 1, "between 1 and 1000, not 1001");
+  assert_refused(GENERATE("-p", "x", "--steps", "5000000000"), 1, "between 1 and 1000, not 2147483647");
   assert_refused(GENERATE("-p", "x", "--steps", "0"), 2, "from 1");
   assert_refused(GENERATE("-p", "x", "--steps", "-4"), 2, "from 1");
   assert_int_equal(temp_folder_count(&folder), 0);

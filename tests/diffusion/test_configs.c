@@ -33,6 +33,7 @@ static const refusal refusals[] = {
     {QWEN3, "{\"rope_parameters\": {\"rope_type\": \"yarn\"}, " QWEN3_REST "}", GRAFT_E_UNSUPPORTED, "rope_type"},
     {QWEN3, "{\"hidden_act\": \"gelu\", " QWEN3_REST "}", GRAFT_E_UNSUPPORTED, "hidden_act"},
     {QWEN3, "{\"model_type\": \"llama\", " QWEN3_REST "}", GRAFT_E_UNSUPPORTED, "model_type"},
+    {QWEN3, "{\"layer_types\": \"sliding_attention\", " QWEN3_REST "}", GRAFT_E_FORMAT, "must be a list"},
     {QWEN3, "{\"layer_types\": [\"full_attention\", \"sliding_attention\"], " QWEN3_REST "}", GRAFT_E_UNSUPPORTED,
      "layer_types"},
     {QWEN3, "{\"num_key_value_heads\": 3, " QWEN3_REST "}", GRAFT_E_FORMAT, "3"},

@@ -47,7 +47,6 @@ static void FU8_rules_are_switched_by_plan(void **state) {
   graft_graph *graph = build(context);
   check_counts(graph, context, NULL, 2, 1);
   check_counts(graph, context, "on", 2, 1);
-  check_counts(graph, context, "", 2, 1);
   check_counts(graph, context, "off", 0, 0);
   check_counts(graph, context, "-scale_add", 0, 1);
   check_counts(graph, context, "-scale_sub", 2, 0);
@@ -84,6 +83,8 @@ static void FU8_mistakes_are_told(void **state) {
       {"-", GRAFT_E_INVALID, "\"-\""},
       {"-scale_add,x", GRAFT_E_INVALID, "\"x\""},
       {",", GRAFT_E_INVALID, "\"\""},
+      {"", GRAFT_E_INVALID, "fusion is set to \"\"; it must be on, off"},
+      {"on,", GRAFT_E_INVALID, "\"\""},
       {"OFF", GRAFT_E_INVALID, "OFF"},
   };
   graft_context *context = open_context(NULL, true);

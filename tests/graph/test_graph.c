@@ -3,6 +3,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -63,7 +65,7 @@ static void assert_failed(fixture *f, graft_status status, const char *part) {
   assert_null(apply1(f->graph, "mock.norm.v1", NULL));
   assert_null(graft_graph_input(f->graph, "later", &f->x->desc));
   graft_graph_output(f->graph, f->x, "later");
-  assert_null(graft_graph_fail(f->graph, GRAFT_E_IO, "later"));
+  assert_null(GRAFT_GRAPH_FAIL(f->graph, GRAFT_E_IO, "later"));
   assert_memory_equal(&before, error, sizeof before);
   assert_int_equal(f->graph->n_tensors, n_tensors);
   assert_int_equal(graft_graph_n_outputs(f->graph), 0);
@@ -187,7 +189,10 @@ static void a_null_input_is_a_failure_of_its_own(void **state) {
 static void outputs_are_null_after_a_failure(void **state) {
   fixture *f = *state;
   graft_tensor *halves[2] = {f->x, f->x};
-  graft_graph_fail(f->graph, GRAFT_E_SHAPE, "a %s of %d", "constructor", 3);
+  const int line = __LINE__ + 1;
+  GRAFT_GRAPH_FAIL(f->graph, GRAFT_E_SHAPE, "a %s of %d", "constructor", 3);
+  assert_int_equal(graft_graph_error(f->graph)->line, line);
+  assert_non_null(strstr(graft_graph_error(f->graph)->file, "test_graph.c"));
   graft_graph_apply(f->graph, "mock.split.v1", NULL, 0, &f->x, 1, halves);
   assert_null(halves[0]);
   assert_null(halves[1]);
@@ -283,6 +288,61 @@ static void deep_and_long_scopes_are_cut_and_undone(void **state) {
   assert_failed(f, GRAFT_E_INVALID, "scope_pop");
 }
 
+// Names are found however many there are, also after some were taken back.
+static void many_names_are_found_and_stay_unique(void **state) {
+  fixture *f = *state;
+  enum { MANY = 2000 };
+  char name[32];
+  const graft_tensor_desc desc = describe(GRAFT_F32, 1, (int64_t[]){1});
+  for (int i = 0; i < MANY; ++i) {
+    snprintf(name, sizeof name, "value.%d", i);
+    graft_graph_output(f->graph, graft_graph_input(f->graph, name, &desc), name);
+  }
+  assert_int_equal(graft_graph_status(f->graph), GRAFT_OK);
+  for (int i = 0; i < MANY; ++i) {
+    snprintf(name, sizeof name, "value.%d", i);
+    assert_ptr_equal(graft_graph_find_input(f->graph, name), graft_graph_input_at(f->graph, (uint32_t)i + 1));
+    assert_ptr_equal(graft_graph_find_output(f->graph, name), graft_graph_output_at(f->graph, (uint32_t)i, NULL));
+  }
+  assert_null(graft_graph_find_input(f->graph, "value.-1"));
+  assert_null(graft_graph_find_output(f->graph, ""));
+  assert_null(graft_graph_input(f->graph, "value.77", &desc));
+  assert_int_equal(graft_graph_status(f->graph), GRAFT_E_EXISTS);
+}
+
+enum { N_NAMES = 5000 };
+static char names_of_test[N_NAMES][32];
+static int n_names, n_looks;
+
+static const char *name_at(const graft_graph *graph, uint32_t index) {
+  (void)graph;
+  ++n_looks;
+  return index < (uint32_t)n_names ? names_of_test[index] : NULL;
+}
+
+// Comparing each with each would look millions of times.
+static void finding_a_name_takes_few_looks(void **state) {
+  graft_graph_names names = {0};
+  (void)state;
+  n_looks = 0;
+  for (n_names = 0; n_names < N_NAMES; ++n_names) {
+    snprintf(names_of_test[n_names], sizeof names_of_test[0], "layer.%d", n_names);
+    assert_int_equal(graft_graph_names_find(&names, NULL, name_at, names_of_test[n_names]), UINT32_MAX);
+    assert_true(graft_graph_names_reserve(&names, NULL, name_at));
+    graft_graph_names_add(&names, names_of_test[n_names], (uint32_t)n_names);
+  }
+  assert_in_range(n_looks, 1, 10 * N_NAMES);
+  n_names = 100;  // the others are taken back, and other names come in their place
+  assert_int_equal(graft_graph_names_find(&names, NULL, name_at, "layer.99"), 99);
+  assert_int_equal(graft_graph_names_find(&names, NULL, name_at, "layer.100"), UINT32_MAX);
+  snprintf(names_of_test[n_names], sizeof names_of_test[0], "head");
+  assert_true(graft_graph_names_reserve(&names, NULL, name_at));
+  graft_graph_names_add(&names, "head", (uint32_t)n_names++);
+  assert_int_equal(graft_graph_names_find(&names, NULL, name_at, "head"), 100);
+  assert_int_equal(graft_graph_names_find(&names, NULL, name_at, "layer.100"), UINT32_MAX);
+  free(names.slots);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void) {
@@ -303,6 +363,8 @@ int main(void) {
       TEST(attributes_are_checked_by_schema),
       TEST(a_refusal_without_a_sentence_gets_one),
       TEST(names_of_inputs_and_outputs_are_unique),
+      TEST(many_names_are_found_and_stay_unique),
+      cmocka_unit_test(finding_a_name_takes_few_looks),
       TEST(an_input_is_contiguous),
       TEST(deep_and_long_scopes_are_cut_and_undone),
   };

@@ -137,7 +137,7 @@ static void SC10_the_verifier_finds_what_is_broken(void **state) {
 static void SC10_a_failed_graph_is_not_well_formed(void **state) {
   (void)state;
   graft_error error = {0};
-  graft_graph_fail(graph, GRAFT_E_SHAPE, "a reason");
+  GRAFT_GRAPH_FAIL(graph, GRAFT_E_SHAPE, "a reason");
   assert_int_equal(graft_graph_verify(graph, &error), GRAFT_E_SHAPE);
   assert_string_equal(error.message, "a reason");
 }

@@ -353,7 +353,7 @@ static void OP7_a_failed_graph_and_a_failing_writer(void **state) {
   graft_graph *graph = make_graph(*state);
   text_sink text = {.n_allowed = 5};
   assert_int_equal(graft_graph_save(graph, sink_writer(&text)), GRAFT_E_IO);
-  graft_graph_fail(graph, GRAFT_E_SHAPE, "too wide");
+  GRAFT_GRAPH_FAIL(graph, GRAFT_E_SHAPE, "too wide");
   assert_int_equal(graft_graph_save(graph, sink_writer(&text)), GRAFT_E_SHAPE);
   graft_graph_destroy(graph);
 }

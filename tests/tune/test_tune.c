@@ -19,6 +19,17 @@
 // tune.wait.v1 (x): y = x, by kernels that take very different times.
 static int n_runs;  // of kernels, in plans and for timing
 
+// The clock that times are measured with: it runs while a kernel says that it works, and stands still otherwise.
+static int64_t clock_nanoseconds;
+
+int __wrap_clock_gettime(clockid_t id, struct timespec *out_time);
+int __wrap_clock_gettime(clockid_t id, struct timespec *out_time) {
+  (void)id;
+  clock_nanoseconds += 1000;
+  *out_time = (struct timespec){clock_nanoseconds / 1000000000, clock_nanoseconds % 1000000000};
+  return 0;
+}
+
 typedef struct wait_args {
   const float *x;
   float *y;
@@ -31,7 +42,7 @@ static void run_wait(const void *args, int64_t item, const graft_cpu_worker *wor
   (void)item;
   (void)worker;
   ++n_runs;
-  nanosleep(&(struct timespec){.tv_nsec = a->milliseconds * 1000000L}, NULL);
+  clock_nanoseconds += (int64_t)a->milliseconds * 1000000;
   for (int64_t i = 0; i < a->n; ++i) a->y[i] = a->x[i];
 }
 
@@ -111,12 +122,15 @@ typedef struct fixture {
   graft_device *device;
   temp_folder folder;
   temp_path path;  // of the file of times
-  char log[1024];
+  char log[1024];  // the last line …
+  int n_lines;     // … of so many
 } fixture;
 
 static void take_line(void *user, graft_log_level level, const char *line) {
   fixture *f = user;
-  if (level <= GRAFT_LOG_WARNING) snprintf(f->log, sizeof f->log, "%s", line);
+  if (level > GRAFT_LOG_WARNING) return;
+  snprintf(f->log, sizeof f->log, "%s", line);
+  ++f->n_lines;
 }
 
 static void open_context(fixture *f, const char *tuning, bool ignore_environment) {
@@ -283,6 +297,15 @@ static void KS7_what_cannot_be_written_is_a_warning(void **state) {
   assert_non_null(strstr(f->log, "cannot be"));
 }
 
+static void KS7_a_warning_is_not_repeated_by_every_plan(void **state) {
+  fixture *f = *state;
+  temp_path path = temp_folder_join(&f->folder, "no/such/folder");
+  for (int i = 0; i < 3; ++i) (void)plan_one(f, 8, (graft_plan_options){.tuning = path.text}, "wait__fast");
+  assert_int_equal(f->n_lines, 1);
+  for (int i = 0; i < 3; ++i) (void)plan_one(f, 8, (graft_plan_options){.tuning = f->folder.path}, "wait__fast");
+  assert_int_equal(f->n_lines, 3);  // it can neither be read nor be written
+}
+
 static void KS7_the_environment_may_ask_for_it(void **state) {
   fixture *f = *state;
   graft_context_destroy(f->context);
@@ -370,6 +393,7 @@ int main(void) {
       TEST(KS7_effects_are_not_tried_out),
       TEST(KS7_a_damaged_file_is_ignored_with_a_warning),
       TEST(KS7_what_cannot_be_written_is_a_warning),
+      TEST(KS7_a_warning_is_not_repeated_by_every_plan),
       TEST(KS7_the_environment_may_ask_for_it),
       TEST(KS7_packed_weights_are_timed_too),
       TEST(KS7_every_failing_allocation_is_a_status),

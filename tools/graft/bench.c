@@ -112,7 +112,7 @@ static graft_status generate_once(graft_pipeline *pipeline, const bench_wishes *
   graft_generate_request request = {.struct_size = sizeof request};
   graft_generate_request_init(pipeline, &request);
   request.prompt = w->prompt;
-  if (w->has_steps) request.n_steps = (int32_t)w->n_steps;
+  if (w->has_steps) request.n_steps = w->n_steps < INT32_MAX ? (int32_t)w->n_steps : INT32_MAX;
   if (w->has_size) request.width = (int32_t)w->size[0];
   if (w->has_size) request.height = (int32_t)w->size[1];
   graft_generate_callbacks callbacks = {
@@ -199,7 +199,8 @@ static int run(const tool_command *self, int argc, char **argv) {
        NULL},
       {"transformer", 0, TOOL_TEXT, "FILE", TOOL_TRANSFORMER_HELP, &w.transformer, 0, 0, NULL},
       {"type", 0, TOOL_TEXT, "TYPE", TOOL_TYPE_HELP, &w.type_name, 0, 0, NULL},
-      {"steps", 0, TOOL_INT, "N", "generate: sampler steps (default: the model's).", &w.n_steps, 1, 1e6, &w.has_steps},
+      {"steps", 0, TOOL_INT, "N", "generate: sampler steps (default: the model's).", &w.n_steps, 1, TOOL_NO_LIMIT,
+       &w.has_steps},
       {"size", 0, TOOL_SIZE, "WxH", "generate: size in pixels (default: the model's).", w.size, 1, 1e6, &w.has_size},
       {"runs", 0, TOOL_INT, "N", "generate: runs after the first (default: 5).", &w.n_runs, 1, MAX_RUNS, NULL},
       {"threads", 0, TOOL_INT, "N", "CPU threads (default: all cores).", &w.n_threads, 1, 1024, NULL},

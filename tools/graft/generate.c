@@ -170,7 +170,7 @@ static void fill_request(const graft_pipeline *pipeline, const wishes *w, graft_
   request->prompt = w->prompt;
   request->negative_prompt = w->negative;
   request->n_images = (uint32_t)w->n_images;
-  if (w->has_steps) request->n_steps = (int32_t)w->n_steps;
+  if (w->has_steps) request->n_steps = w->n_steps < INT32_MAX ? (int32_t)w->n_steps : INT32_MAX;
   if (w->has_guidance) request->guidance = w->guidance;
   if (!w->has_size) return;
   request->width = (int32_t)w->size[0];
@@ -218,6 +218,9 @@ static int check(const tool_command *self, const wishes *w) {
     return tool_usage(self, "-o takes a file name that ends in .png; got '%s'", w->output);
   if (is_same(w->dump, w->output) || is_same(w->profile, w->output) || is_same(w->profile, w->dump))
     return tool_usage(self, "-o, --dump and --profile need names of their own");
+  if (w->seed > UINT64_MAX - (uint64_t)(w->n_images - 1))
+    return tool_usage(self, "--seed %llu with --batch %lld: the last seed would be beyond 18446744073709551615",
+                      (unsigned long long)w->seed, (long long)w->n_images);
   if (w->dump_blocks && w->dump == NULL) return tool_usage(self, "--dump-blocks needs --dump FILE.safetensors");
   return TOOL_PARSED;
 }
@@ -235,7 +238,7 @@ static int run(const tool_command *self, int argc, char **argv) {
       {"device", 0, TOOL_TEXT, "NAMES", TOOL_DEVICES_HELP, &w.devices, 0, 0, NULL},
       {"transformer", 0, TOOL_TEXT, "FILE", TOOL_TRANSFORMER_HELP, &w.transformer, 0, 0, NULL},
       {"type", 0, TOOL_TEXT, "TYPE", TOOL_TYPE_HELP, &w.type, 0, 0, NULL},
-      {"steps", 0, TOOL_INT, "N", "Sampler steps (default: the model's).", &w.n_steps, 1, any, &w.has_steps},
+      {"steps", 0, TOOL_INT, "N", "Sampler steps (default: the model's).", &w.n_steps, 1, TOOL_NO_LIMIT, &w.has_steps},
       {"guidance", 0, TOOL_REAL, "G",
        "How strongly to follow the prompt; 0 is off and twice as fast (default: the model's).", &w.guidance, -1e6, 1e6,
        &w.has_guidance},

@@ -123,6 +123,8 @@ static int store(const tool_command *self, const tool_option *option, const char
     case TOOL_SEED:
       return tool_usage(self, "--%s takes a whole number from 0 to 18446744073709551615; got '%s'", option->name, text);
     default:
+      if (option->high == TOOL_NO_LIMIT)
+        return tool_usage(self, "--%s takes a whole number from %.0f up; got '%s'", option->name, option->low, text);
       return tool_usage(self, "--%s takes a whole number from %.0f to %.0f; got '%s'", option->name, option->low,
                         option->high, text);
   }

@@ -46,9 +46,11 @@ typedef struct tool_option {
   const char *argument;  // what help calls the value
   const char *help;
   void *value;
-  double low, high;
+  double low, high;  // of TOOL_INT also TOOL_NO_LIMIT: what is too much is not for the command line to say
   bool *is_given;
 } tool_option;
+
+#define TOOL_NO_LIMIT 0x1p63
 
 enum { TOOL_PARSED = -1 };
 
