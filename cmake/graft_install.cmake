@@ -1,4 +1,5 @@
-# What `cmake --install` gives: the program with its model, the library, headers, and how CMake and pkg-config find them.
+# What `cmake --install` gives: the program with its model, the libraries, headers, and how CMake and pkg-config find
+# them.
 # Constructors of operators are installed as graft/ops/<folder>.h, with graft/ops.h including them all.
 include(CMakePackageConfigHelpers)
 
@@ -8,8 +9,11 @@ set_target_properties(graft_plugin PROPERTIES EXPORT_NAME plugin)
 target_include_directories(graft_plugin INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
 install(TARGETS graft graft_plugin EXPORT graft)
-# Headers whose code is not in the installed library stay behind: the generator is linked into the program only.
-set(left_out PATTERN diffusion.h EXCLUDE)
+# Headers whose code is not installed stay behind.
+set(left_out "")
+if(NOT GRAFT_BUILD_GENERATOR)
+  list(APPEND left_out PATTERN diffusion.h EXCLUDE)
+endif()
 if(NOT GRAFT_CUDA_FOUND)
   list(APPEND left_out PATTERN cuda.h EXCLUDE)
 endif()
@@ -37,8 +41,7 @@ file(CONFIGURE OUTPUT ops.h CONTENT "${lines}")
 install(FILES ${PROJECT_BINARY_DIR}/ops.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/graft)
 
 install(EXPORT graft NAMESPACE graft:: FILE graft-targets.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/graft)
-file(CONFIGURE OUTPUT graft-config.cmake CONTENT
-  "include(CMakeFindDependencyMacro)\nfind_dependency(Threads)\ninclude(\"\${CMAKE_CURRENT_LIST_DIR}/graft-targets.cmake\")\n" @ONLY)
+configure_file(cmake/graft-config.cmake.in graft-config.cmake COPYONLY)
 write_basic_package_version_file(graft-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/graft-config.cmake ${PROJECT_BINARY_DIR}/graft-config-version.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/graft)
@@ -47,6 +50,17 @@ configure_file(cmake/graft-plugin.pc.in graft-plugin.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/graft.pc ${PROJECT_BINARY_DIR}/graft-plugin.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 if(GRAFT_BUILD_GENERATOR)
+  # A package of its own, because it needs other libraries; static also where graft is shared.
+  set_target_properties(graft_diffusion PROPERTIES EXPORT_NAME generator)
+  set_target_properties(graft_formats PROPERTIES EXPORT_NAME formats)
+  install(TARGETS graft_diffusion graft_formats EXPORT graft-generator)
+  install(EXPORT graft-generator NAMESPACE graft:: FILE graft-generator-targets.cmake
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/graft)
+  configure_file(cmake/graft-generator.pc.in graft-generator.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/graft-generator.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  # The program finds a shared graft from its own place.
+  file(RELATIVE_PATH libraries ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+  set_target_properties(graft-program PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries}")
   install(TARGETS graft-program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(DIRECTORY models/emoji-zimage DESTINATION ${CMAKE_INSTALL_DATADIR}/graft/models)
 endif()

@@ -205,6 +205,15 @@ static void models_without_a_part_are_described(void **state) {
   assert_refused(GRAFT(folder.path, "generate", "-q", "-m", ".", "-p", "x"), 1, "vae");
 }
 
+// How large pictures may be is said by the transformer.
+static void models_without_a_transformer_name_no_largest_size(void **state) {
+  (void)state;
+  tiny_model_write(&folder, NULL);
+  assert_prints(INSPECT("."), "multiples of 4 up to 32x32\n");
+  assert_int_equal(unlink(temp_folder_join(&folder, "transformer/config.json").text), 0);
+  assert_prints(INSPECT("."), "multiples of 2\n");
+}
+
 static void weights_cut_short_are_refused_before_drawing(void **state) {
   (void)state;
   tiny_model_write(&folder, NULL);
@@ -244,6 +253,7 @@ int main(void) {
       INSPECT_TEST(one_part_is_enough),
       INSPECT_TEST(incomplete_models_are_described_with_what_is_missing),
       INSPECT_TEST(models_without_a_part_are_described),
+      INSPECT_TEST(models_without_a_transformer_name_no_largest_size),
       INSPECT_TEST(weights_cut_short_are_refused_before_drawing),
       INSPECT_TEST(control_codes_are_not_passed_on),
   };
