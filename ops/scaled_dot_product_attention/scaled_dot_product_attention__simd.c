@@ -28,12 +28,12 @@ static graft_attention_tensor describe_tensor(const graft_tensor_desc *desc) {
                                   .head_stride = graft_gemm_stride(desc, HEAD)};
 }
 
-static graft_attention describe(const graft_node_info *node) {
+static graft_attention describe(const graft_node_info *node, const graft_attention_core *core) {
   const graft_tensor_desc *q = node->inputs[Q], *k = node->inputs[K], *v = node->inputs[V], *mask = node->inputs[MASK];
   const graft_attention_attrs *attrs = node->attrs;
   const double scale = attrs->scale != 0 ? attrs->scale : 1 / sqrt((double)q->shape[WIDTH]);
   return (graft_attention){
-      .core = &GRAFT_TARGETED(graft_attention_core),
+      .core = core,
       .batches = q->shape[BATCH],
       .heads = q->shape[HEAD],
       .key_heads = k->shape[HEAD],
@@ -66,12 +66,17 @@ static bool supports(const graft_node_info *node, graft_reason *why) {
   return true;
 }
 
+static graft_status reserve(const graft_node_info *node, const graft_attention *attention,
+                            graft_prepared *out_prepared) {
+  const size_t n_workers = (size_t)graft_cpu_describe(node->device)->n_threads;
+  out_prepared->workspace_bytes = n_workers * graft_attention_scratch_bytes(attention);
+  return GRAFT_OK;
+}
+
 static graft_status prepare(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
   (void)error;
-  const graft_attention attention = describe(node);
-  const size_t n_workers = (size_t)graft_cpu_describe(node->device)->n_threads;
-  out_prepared->workspace_bytes = n_workers * graft_attention_scratch_bytes(&attention);
-  return GRAFT_OK;
+  const graft_attention attention = describe(node, &GRAFT_TARGETED(graft_attention_core));
+  return reserve(node, &attention, out_prepared);
 }
 
 static graft_status encode_attention(graft_encoder *encoder, const graft_encode_args *args, arguments *a) {
@@ -87,10 +92,32 @@ static graft_status encode_attention(graft_encoder *encoder, const graft_encode_
 }
 
 static graft_status encode(graft_encoder *encoder, const graft_encode_args *args) {
-  arguments a = {.attention = describe(args->node)};
+  arguments a = {.attention = describe(args->node, &GRAFT_TARGETED(graft_attention_core))};
   a.attention.key_mask = args->inputs[MASK];
   return encode_attention(encoder, args, &a);
 }
+
+#if defined(__AVX512F__)
+// Products of bf16 as such, for queries, keys and values that are bf16 already.
+static bool supports_bf16(const graft_node_info *node, graft_reason *why) {
+  for (uint32_t i = Q; i <= V; ++i) {
+    if (node->inputs[i]->dtype != GRAFT_BF16) return graft_refuse(why, "q, k and v are not all bf16");
+  }
+  return supports(node, why);
+}
+
+static graft_status prepare_bf16(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
+  (void)error;
+  const graft_attention attention = describe(node, &graft_attention_core__avx512_bf16);
+  return reserve(node, &attention, out_prepared);
+}
+
+static graft_status encode_bf16(graft_encoder *encoder, const graft_encode_args *args) {
+  arguments a = {.attention = describe(args->node, &graft_attention_core__avx512_bf16)};
+  a.attention.key_mask = args->inputs[MASK];
+  return encode_attention(encoder, args, &a);
+}
+#endif
 
 // ---- graft.matmul_attention.v1: [batch, head, token, width], or without a batch, and k with its last two exchanged
 // ----
@@ -157,9 +184,7 @@ static bool supports_products(const graft_node_info *node, graft_reason *why) {
 static graft_status prepare_products(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
   (void)error;
   const graft_attention attention = describe_products(node);
-  const size_t n_workers = (size_t)graft_cpu_describe(node->device)->n_threads;
-  out_prepared->workspace_bytes = n_workers * graft_attention_scratch_bytes(&attention);
-  return GRAFT_OK;
+  return reserve(node, &attention, out_prepared);
 }
 
 static graft_status encode_products(graft_encoder *encoder, const graft_encode_args *args) {
@@ -177,6 +202,19 @@ static const graft_kernel_def kernels[] = {
      .prepare = prepare, .encode = encode},
     {KERNEL(matmul_attention_float_blocks, "graft.matmul_attention.v1"), .supports = supports_products,
      .prepare = prepare_products, .encode = encode_products},
+#if defined(__AVX512F__)
+    {
+        .struct_size = sizeof(graft_kernel_def),
+        .priority = GRAFT_TARGET_PRIORITY + 5,
+        .name = GRAFT_TARGETED_NAME(scaled_dot_product_attention_bf16_products),
+        .op = "graft.scaled_dot_product_attention.v1",
+        .backend = "cpu",
+        .requires = GRAFT_CPU_AVX512 | GRAFT_CPU_AVX512_BF16,
+        .supports = supports_bf16,
+        .prepare = prepare_bf16,
+        .encode = encode_bf16,
+    },
+#endif
 };
 
 extern const graft_extension GRAFT_TARGETED(graft_extension_scaled_dot_product_attention);

@@ -4,11 +4,11 @@
 
 // An item is a head's block of queries. The more of them, the less laying out keys and values weighs; but there should
 // be enough items for many threads.
-enum { ITEMS_WANTED = 64, QUERIES_WANTED = 112, QUERIES_MOST = 256 };
+enum { ITEMS_WANTED = 32, QUERIES_WANTED = 112, QUERIES_MOST = 512 };
 
 // Scratch of one item, in floats. Keys and values are laid out in panels, block by block.
 typedef struct layout {
-  int64_t block_keys, query_parts;
+  int64_t block_keys, query_parts, scores_stride;
   int64_t k_columns, v_columns;  // keys and values per row, rounded up to panels
   int64_t strip, scores, k, v, out, largest, sum, mask, end;
 } layout;
@@ -23,25 +23,35 @@ static int64_t at_most(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
+// Bytes of an element of keys and values in panels, and their terms rounded up to whole groups.
+static int64_t element_of(const graft_gemm_core *core) {
+  return core->group == 1 ? 4 : 2;
+}
+static int64_t whole_groups(const graft_gemm_core *core, int64_t terms) {
+  return ceil_div(terms, core->group) * core->group;
+}
+
 static layout layout_of(const graft_attention *a) {
   const graft_gemm_core *core = a->core->gemm;
   layout l = {0};
   // Keys and values of a block share the L2 cache.
-  l.block_keys = a->width + a->value_width <= 512 ? GRAFT_GEMM_K : GRAFT_GEMM_K / 2;
+  l.block_keys = a->width + a->value_width <= 512 ? core->terms : core->terms / 2;
   const int64_t heads = at_least(1, a->batches * a->heads);
   l.query_parts = at_most(ceil_div(ITEMS_WANTED, heads), a->queries / QUERIES_WANTED);
   l.query_parts = at_least(at_least(l.query_parts, 1), ceil_div(a->queries, QUERIES_MOST));
   const int64_t queries = ceil_div(a->queries, l.query_parts), strip = (int64_t)core->rows_max * GRAFT_GEMM_A_STRIDE;
   l.k_columns = ceil_div(at_most(l.block_keys, a->keys), core->panel) * core->panel;
   l.v_columns = ceil_div(a->value_width, core->panel) * core->panel;
+  // Weights take the place of scores: rows of a strip must not overtake them.
+  l.scores_stride = at_least(l.block_keys + 16, GRAFT_GEMM_A_STRIDE);
   l.scores = l.strip + strip;
-  l.k = l.scores + strip;
-  l.v = l.k + l.k_columns * a->width;
-  l.out = l.v + l.v_columns * l.k_columns;
+  l.k = l.scores + core->rows_max * l.scores_stride;
+  l.v = l.k + l.k_columns * whole_groups(core, a->width) * element_of(core) / 4;
+  l.out = l.v + l.v_columns * l.k_columns * element_of(core) / 4;
   l.largest = l.out + l.v_columns * queries;
   l.sum = l.largest + queries;
   l.mask = ceil_div(l.sum + queries, 16) * 16;
-  l.end = l.mask + GRAFT_GEMM_K;
+  l.end = l.mask + l.block_keys;
   return l;
 }
 
@@ -74,13 +84,18 @@ static graft_gemm_matrix head_of(const graft_attention_tensor *t, int64_t batch,
                              .column_stride = 1};
 }
 
+// Where the panels of keys are from channel |k| on.
+static float *keys_at(const work *w, int64_t k) {
+  return w->scratch + w->layout.k + k * w->layout.k_columns * element_of(w->attention->core->gemm) / 4;
+}
+
 static void load_block(work *w) {
   const graft_attention *a = w->attention;
   const graft_gemm_core *core = a->core->gemm;
-  for (int64_t k = 0; k < a->width; k += GRAFT_GEMM_K) {
+  for (int64_t k = 0; k < a->width; k += core->terms) {
     const graft_gemm_block block = {
-        .row = k, .rows = at_most(GRAFT_GEMM_K, a->width - k), .column = w->first_key, .columns = w->n_keys};
-    core->load_panels(&w->k, &block, w->scratch + w->layout.k + k * w->layout.k_columns);
+        .row = k, .rows = at_most(core->terms, a->width - k), .column = w->first_key, .columns = w->n_keys};
+    core->load_panels(&w->k, &block, keys_at(w, k));
   }
   const graft_gemm_block block = {.row = w->first_key, .rows = w->n_keys, .columns = a->value_width};
   core->load_panels(&w->v, &block, w->scratch + w->layout.v);
@@ -107,15 +122,15 @@ static void score_strip(const work *w, int64_t query, int32_t rows, graft_gemm_a
                             .rows = rows,
                             .columns = w->n_keys,
                             .c = w->scratch + w->layout.scores,
-                            .c_stride = GRAFT_GEMM_A_STRIDE,
+                            .c_stride = (size_t)w->layout.scores_stride,
                             .ahead = {ahead}};
-  for (int64_t k = 0; k == 0 || k < a->width; k += GRAFT_GEMM_K) {
+  for (int64_t k = 0; k == 0 || k < a->width; k += core->terms) {
     const graft_gemm_block block = {
-        .row = query, .rows = rows, .column = k, .columns = at_most(GRAFT_GEMM_K, a->width - k)};
+        .row = query, .rows = rows, .column = k, .columns = at_most(core->terms, a->width - k)};
     core->load_rows(&w->q, &block, w->scratch + w->layout.strip);
-    strip.b = w->scratch + w->layout.k + k * w->layout.k_columns;
+    strip.b = keys_at(w, k);
     strip.k = (int32_t)block.columns;
-    strip.panel_stride = (size_t)(block.columns * core->panel);
+    strip.panel_stride = (size_t)(whole_groups(core, block.columns) * core->panel);
     strip.accumulate = k > 0;
     core->multiply(&strip);
   }
@@ -123,6 +138,7 @@ static void score_strip(const work *w, int64_t query, int32_t rows, graft_gemm_a
 
 static void attend_strip(const work *w, int64_t row, int32_t rows, const graft_gemm_ahead ahead[2]) {
   const graft_attention *a = w->attention;
+  const graft_gemm_core *core = a->core->gemm;
   const layout *l = &w->layout;
   const int64_t query = w->first_query + row;
   const int64_t n_visible = query + a->keys - a->queries + 1 - w->first_key;
@@ -132,6 +148,9 @@ static void attend_strip(const work *w, int64_t row, int32_t rows, const graft_g
   float *out = w->scratch + l->out + row * l->v_columns;
   const graft_attention_strip scores = {
       .scores = w->scratch + l->scores,
+      .scores_stride = l->scores_stride,
+      .weights_bytes = (size_t)(whole_groups(core, w->n_keys) * element_of(core)),
+      .rest = w->scratch + l->strip,  // queries are not needed any more
       .rows = rows,
       .keys = w->n_keys,
       .n_visible = a->is_causal ? n_visible : w->n_keys,
@@ -146,18 +165,23 @@ static void attend_strip(const work *w, int64_t row, int32_t rows, const graft_g
       .out_stride = l->v_columns,
   };
   a->core->weigh(&scores);
-  const graft_gemm_strip values = {.a = scores.scores,
-                                   .b = w->scratch + l->v,
-                                   .b_type = GRAFT_DTYPE_F32,
-                                   .rows = rows,
-                                   .k = (int32_t)w->n_keys,
-                                   .columns = a->value_width,
-                                   .panel_stride = (size_t)(w->n_keys * a->core->gemm->panel),
-                                   .c = out,
-                                   .c_stride = (size_t)l->v_columns,
-                                   .accumulate = w->first_key > 0,
-                                   .ahead = {ahead[1]}};
-  a->core->gemm->multiply(&values);
+  graft_gemm_strip values = {.a = scores.scores,
+                             .b = w->scratch + l->v,
+                             .b_type = GRAFT_DTYPE_F32,
+                             .rows = rows,
+                             .k = (int32_t)w->n_keys,
+                             .columns = a->value_width,
+                             .panel_stride = (size_t)(whole_groups(core, w->n_keys) * core->panel),
+                             .c = out,
+                             .c_stride = (size_t)l->v_columns,
+                             .accumulate = w->first_key > 0,
+                             .ahead = {ahead[1]}};
+  core->multiply(&values);
+  if (!a->core->has_rest) return;
+  values.a = scores.rest;
+  values.accumulate = true;
+  values.ahead[0] = (graft_gemm_ahead){0};
+  core->multiply(&values);
 }
 
 static void attend_block(work *w) {

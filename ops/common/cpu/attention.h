@@ -34,15 +34,19 @@ typedef struct graft_attention {
 
 // Scores of a strip of queries against a block of keys, on their way to becoming weights.
 typedef struct graft_attention_strip {
-  float
-      *scores;  // [rows][GRAFT_GEMM_A_STRIDE]; become e^(scale · score - largest), 0 for keys that are not attended to
+  // [rows][scores_stride]; become e^(scale · score - largest), 0 for keys that are not attended to, as rows of A:
+  // [rows][GRAFT_GEMM_A_STRIDE], each of |weights_bytes|.
+  float *scores;
+  int64_t scores_stride;
+  size_t weights_bytes;
+  float *rest;  // rows of A likewise: what is to be added to them, for cores that have a rest
   int64_t rows, keys;
   int64_t n_visible;      // leading keys that the first query sees; each further query sees one more; may be negative
   const int32_t *masked;  // [keys rounded up to vectors] -1: attend, 0: not; or NULL
   float scale;
   const float *added;  // [rows][keys] to the scaled scores; or NULL
   int64_t added_stride;
-  float *largest, *sum;  // [rows], of all blocks so far
+  float *largest, *sum;  // [rows], of all blocks so far; the largest scaled score times log2 e
   float *out;            // [rows][out_stride], brought to the new largest score; NULL in the first block
   int64_t width, out_stride;
 } graft_attention_strip;
@@ -50,6 +54,8 @@ typedef struct graft_attention_strip {
 // What is compiled once per target.
 struct graft_attention_core {
   const graft_gemm_core *gemm;
+  bool has_rest;  // weights are sums of two numbers of the type that |gemm| multiplies
+  // Turns scores into rows of A of |gemm|.
   void (*weigh)(const graft_attention_strip *strip);
   // Divides |width| floats by |sum|; by nothing where it is 0.
   void (*normalise)(float *out, int64_t width, float sum);
@@ -58,6 +64,10 @@ struct graft_attention_core {
 extern const graft_attention_core graft_attention_core__baseline;
 extern const graft_attention_core graft_attention_core__avx2;
 extern const graft_attention_core graft_attention_core__avx512;
+
+// Multiplies bf16 by bf16, as graft_gemm_core__avx512_bf16 does: q, k and v must be bf16. Weights are multiplied as the
+// sum of two bf16 numbers.
+extern const graft_attention_core graft_attention_core__avx512_bf16;
 
 // As their namesakes in gemm.h. Thread-safe.
 int64_t graft_attention_items(const graft_attention *attention);

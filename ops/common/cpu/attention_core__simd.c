@@ -2,7 +2,8 @@
 
 #include <math.h>
 
-#include "ops/common/cpu/vector_math.h"
+#include "ops/common/cpu/pairs.h"
+#include "ops/common/cpu/unroll.h"
 
 // Lanes |first| … of a row that are attended to.
 static inline vec_i32 attended(const graft_attention_strip *s, int64_t first, int64_t n_visible) {
@@ -16,6 +17,41 @@ static inline vec_i32 attended(const graft_attention_strip *s, int64_t first, in
   }
   return keep;
 }
+
+// 2^x for x ≤ 0 and what rounding puts above it, within 2 units in the last place; 0 where that would not be a normal
+// number. NaN passes through.
+ALWAYS_INLINE vec power_of_two(vec x) {
+#if defined(__AVX512F__)
+  x = vec_max(vec_all(-150.0f), x);
+  const vec whole = (vec)_mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#else
+  // Adding and subtracting 1.5 · 2^23 rounds to a whole number.
+  const vec magic = vec_all(0x1.8p23f), clamped = vec_max(vec_all(-126.0f), x), whole = clamped + magic - magic;
+#endif
+  const vec f = x - whole;
+  vec p = vec_madd(f, vec_all(0x1.470b48p-13f), vec_all(0x1.5f7276p-10f));
+  p = vec_madd(p, f, vec_all(0x1.3b270ep-7f));
+  p = vec_madd(p, f, vec_all(0x1.c6ae72p-5f));
+  p = vec_madd(p, f, vec_all(0x1.ebfbe2p-3f));
+  p = vec_madd(p, f, vec_all(0x1.62e432p-1f));
+  p = vec_madd(p, f, vec_all(1));
+#if defined(__AVX512F__)
+  return (vec)_mm512_scalef_ps((__m512)p, (__m512)whole);
+#else
+  const vec scaled = p * (vec)((__builtin_convertvector(whole, vec_i32) + 127) << 23);
+  return vec_select(x < -126.0f, (vec){0}, scaled);
+#endif
+}
+
+// The weights of a row are 2^(score · factor - top).
+typedef struct score_row {
+  float *scores;
+  void *weights;
+  int64_t keys;
+  float factor, top;
+} score_row;
+
+static const float LOG2_E = 0x1.715476p0f;
 
 // Scales the scores, adds what is to be added, takes out those that are not attended to, and returns the largest.
 static float prepare_scores(const graft_attention_strip *s, float *scores, const float *added, int64_t n_visible) {
@@ -31,19 +67,60 @@ static float prepare_scores(const graft_attention_strip *s, float *scores, const
   return vec_reduce_max(largest);
 }
 
-static float weigh_row(float *scores, int64_t keys, float largest) {
+// The largest score where all are attended to; those beyond them, up to whole vectors, are taken out.
+static float find_largest(const graft_attention_strip *s, float *scores) {
+  const vec nothing = vec_all(-HUGE_VALF);
+  vec largest[2] = {nothing, nothing};
+  int64_t j = 0;
+  for (; j + 2 * LANES <= s->keys; j += 2 * LANES) {
+    largest[0] = vec_max(vec_load(scores + j), largest[0]);
+    largest[1] = vec_max(vec_load(scores + j + LANES), largest[1]);
+  }
+  for (; j < s->keys; j += LANES) {
+    const vec v = vec_select(attended(s, j, s->keys), vec_load(scores + j), nothing);
+    vec_store(scores + j, v);
+    largest[0] = vec_max(v, largest[0]);
+  }
+  return vec_reduce_max(vec_max(largest[0], largest[1]));
+}
+
+// Row |i| of the strip; |top| is what the largest score alone asks for.
+static score_row row_of(const graft_attention_strip *s, int64_t i) {
+  int64_t n_visible = s->n_visible + i;
+  n_visible = n_visible < 0 ? 0 : n_visible > s->keys ? s->keys : n_visible;
+  score_row r = {.scores = s->scores + i * s->scores_stride,
+                 .weights = s->scores + i * GRAFT_GEMM_A_STRIDE,
+                 .keys = s->keys,
+                 .factor = LOG2_E};
+  if (s->added || s->masked || n_visible < s->keys || !(s->scale > 0)) {
+    const float *added = s->added ? s->added + i * s->added_stride : NULL;
+    r.top = prepare_scores(s, r.scores, added, n_visible) * LOG2_E;
+    return r;
+  }
+  r.factor = s->scale * LOG2_E;
+  r.top = find_largest(s, r.scores) * r.factor;
+  return r;
+}
+
+ALWAYS_INLINE vec weights_at(const score_row *r, int64_t j) {
+  return power_of_two(vec_madd(vec_load(r->scores + j), vec_all(r->factor), vec_all(-r->top)));
+}
+
+// Turns scores into weights and returns their sum.
+static float weigh_row(const score_row *r) {
+  float *weights = r->weights;
   vec sum[2] = {{0}, {0}};
   int64_t j = 0;
-  for (; j + 2 * LANES <= keys; j += 2 * LANES) {
-    const vec low = vec_exp(vec_load(scores + j) - largest), high = vec_exp(vec_load(scores + j + LANES) - largest);
-    vec_store(scores + j, low);
-    vec_store(scores + j + LANES, high);
+  for (; j + 2 * LANES <= r->keys; j += 2 * LANES) {
+    const vec low = weights_at(r, j), high = weights_at(r, j + LANES);
+    vec_store(weights + j, low);
+    vec_store(weights + j + LANES, high);
     sum[0] += low;
     sum[1] += high;
   }
-  for (; j < keys; j += LANES) {
-    const vec weight = vec_exp(vec_load(scores + j) - largest);
-    vec_store(scores + j, weight);
+  for (; j < r->keys; j += LANES) {
+    const vec weight = weights_at(r, j);
+    vec_store(weights + j, weight);
     sum[0] += weight;
   }
   return vec_reduce_sum(sum[0] + sum[1]);
@@ -55,22 +132,27 @@ static void multiply_row(float *row, int64_t n, float factor) {
   for (; j < n; ++j) row[j] *= factor;
 }
 
+// Where row |i| stands after this block; false where there is nothing to attend to so far.
+static bool begin_row(const graft_attention_strip *s, int64_t i, score_row *out_row) {
+  score_row r = row_of(s, i);
+  const float before = s->largest[i];
+  if (before > r.top) r.top = before;
+  *out_row = r;
+  if (r.top == -HUGE_VALF) {
+    memset(r.weights, 0, s->weights_bytes);
+    return false;
+  }
+  const float kept = power_of_two(vec_all(before - r.top))[0];
+  s->largest[i] = r.top;
+  s->sum[i] *= kept;
+  if (s->out && kept != 1.0f) multiply_row(s->out + i * s->out_stride, s->width, kept);
+  return true;
+}
+
 static void weigh(const graft_attention_strip *s) {
   for (int64_t i = 0; i < s->rows; ++i) {
-    float *scores = s->scores + i * GRAFT_GEMM_A_STRIDE;
-    int64_t n_visible = s->n_visible + i;
-    n_visible = n_visible < 0 ? 0 : n_visible > s->keys ? s->keys : n_visible;
-    const float *added = s->added ? s->added + i * s->added_stride : NULL;
-    const float here = prepare_scores(s, scores, added, n_visible), before = s->largest[i];
-    const float largest = here > before ? here : before;
-    if (largest == -HUGE_VALF) {
-      memset(scores, 0, (size_t)s->keys * sizeof *scores);
-      continue;
-    }
-    const float kept = vec_exp(vec_all(before - largest))[0];
-    s->largest[i] = largest;
-    s->sum[i] = s->sum[i] * kept + weigh_row(scores, s->keys, largest);
-    if (s->out && kept != 1.0f) multiply_row(s->out + i * s->out_stride, s->width, kept);
+    score_row r;
+    if (begin_row(s, i, &r)) s->sum[i] += weigh_row(&r);
   }
 }
 
@@ -83,3 +165,41 @@ const graft_attention_core GRAFT_TARGETED(graft_attention_core) = {
     .weigh = weigh,
     .normalise = normalise,
 };
+
+#if defined(__AVX512F__)
+// The upper halves of floats are bf16 numbers; what they leave over is rounded to bf16 as well, so that both together
+// have the digits of two.
+__attribute__((target("avx512bf16"))) static float split_row(const score_row *r, float *rest) {
+  const __m512i upper_halves = (__m512i)(vec_halves){1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31,
+                                                     33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
+  char *to = r->weights, *rest_to = (char *)rest;
+  vec sum[2] = {{0}, {0}};
+  for (int64_t j = 0; j < r->keys; j += 2 * LANES, to += sizeof(vec), rest_to += sizeof(vec)) {
+    const vec low = weights_at(r, j), high = j + LANES < r->keys ? weights_at(r, j + LANES) : (vec){0};
+    const vec low_rest = low - (vec)((vec_u32)low & 0xffff0000u), high_rest = high - (vec)((vec_u32)high & 0xffff0000u);
+    const __m512i upper = _mm512_permutex2var_epi16((__m512i)low, upper_halves, (__m512i)high);
+    const __m512bh lower = _mm512_cvtne2ps_pbh((__m512)high_rest, (__m512)low_rest);
+    memcpy(to, &upper, sizeof upper);
+    memcpy(rest_to, &lower, sizeof lower);
+    sum[0] += low;
+    sum[1] += high;
+  }
+  return vec_reduce_sum(sum[0] + sum[1]);
+}
+
+static void weigh_in_halves(const graft_attention_strip *s) {
+  for (int64_t i = 0; i < s->rows; ++i) {
+    score_row r;
+    float *rest = s->rest + i * GRAFT_GEMM_A_STRIDE;
+    if (begin_row(s, i, &r)) s->sum[i] += split_row(&r, rest);
+    else memset(rest, 0, s->weights_bytes);
+  }
+}
+
+const graft_attention_core graft_attention_core__avx512_bf16 = {
+    .gemm = &graft_gemm_core__avx512_bf16,
+    .has_rest = true,
+    .weigh = weigh_in_halves,
+    .normalise = normalise,
+};
+#endif
