@@ -173,6 +173,19 @@ const graft_cuda_info *graft_cuda_describe(const graft_device *device) {
   return service != NULL ? service->describe(device) : NULL;
 }
 
+graft_status graft_cuda_find_ordinal(graft_context *context, uint32_t index, int32_t *out_ordinal) {
+  const graft_backend_config *config = graft_context_backend_config(context);
+  graft_error *error = graft_context_error_slot(context);
+  graft_cuda_options options;
+  graft_reason why = {{0}};
+  if (index >= count(config, &why) || !graft_cuda_options_read(devices_of(config), &why, &options)) {
+    return GRAFT_FAIL(error, GRAFT_E_NOT_FOUND, "there is no device cuda:%u%s%s", (unsigned)index,
+                      why.text[0] != '\0' ? ": " : "", why.text);
+  }
+  *out_ordinal = (int32_t)(index / options.n_virtual);
+  return GRAFT_OK;
+}
+
 static const graft_backend_def backends[] = {{
     .struct_size = sizeof backends[0],
     .name = "cuda",

@@ -18,7 +18,7 @@
 #ifndef GRAFT_CUDA_H
 #define GRAFT_CUDA_H
 
-#include "graft/device.h"
+#include "graft/context.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -59,6 +59,11 @@ typedef struct graft_cuda_context_service {
 
 // Facts about |device|; NULL for other backends. Borrowed. Thread-safe.
 GRAFT_API const graft_cuda_info *graft_cuda_describe(const graft_device *device);
+
+// Which of the cards that the driver counts "cuda:|index|" is, also before it is open: virtual devices share one.
+// Errors: GRAFT_E_NOT_FOUND with the reason, in the context's error.
+GRAFT_API GRAFT_NODISCARD graft_status graft_cuda_find_ordinal(graft_context *context, uint32_t index,
+                                                               int32_t *out_ordinal);
 
 // Device code: a fat binary, cubin or PTX text, as `nvcc -fatbin` writes it. Constant, with static storage.
 typedef struct graft_cuda_module {

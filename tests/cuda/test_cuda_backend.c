@@ -102,6 +102,19 @@ static void SV2_services_are_found_by_name(void **state) {
   close_well(&s);
 }
 
+static void SV2_cards_are_known_before_they_are_open(void **state) {
+  (void)state;
+  graft_context *context = NULL;
+  int32_t ordinal = -1;
+  reset(0, 0);
+  assert_int_equal(open_context("virtual=2", &context), GRAFT_OK);
+  assert_int_equal(graft_cuda_find_ordinal(context, 1, &ordinal), GRAFT_OK);
+  assert_int_equal(ordinal, 0);
+  assert_int_equal(graft_cuda_find_ordinal(context, 2, &ordinal), GRAFT_E_NOT_FOUND);
+  assert_int_equal(get_counts().live_objects, 0);
+  graft_context_destroy(context);
+}
+
 static void SV3_services_of_every_gpu_say_their_runtime(void **state) {
   (void)state;
   session s;
@@ -315,6 +328,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(virtual_devices_share_a_card),
       cmocka_unit_test(SV2_services_are_found_by_name),
+      cmocka_unit_test(SV2_cards_are_known_before_they_are_open),
       cmocka_unit_test(SV3_services_of_every_gpu_say_their_runtime),
       cmocka_unit_test(the_device_says_what_it_can_do),
       cmocka_unit_test(words_that_mean_nothing_are_named),

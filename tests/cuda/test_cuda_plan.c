@@ -16,7 +16,7 @@
 extern const graft_extension graft_extension_cpu_backend, graft_extension_cuda_backend;
 
 enum { FAKE_OUT_OF_MEMORY = 2, FAKE_ILLEGAL_ADDRESS = 700 };
-enum { ROWS = 64, COLUMNS = 1024, N = ROWS * COLUMNS, WEIGHT_BYTES = N * 4, N_LAYERS = 12, MOST_LAYERS = 16 };
+enum { ROWS = 24, COLUMNS = 1024, N = ROWS * COLUMNS, WEIGHT_BYTES = N * 4, N_LAYERS = 12, MOST_LAYERS = 16 };
 
 static fake_cuda_reset_fn reset;
 static fake_cuda_counts_fn get_counts;
@@ -27,11 +27,15 @@ static fake_cuda_memory_fn set_memory;
 typedef struct layer_attrs {
   double factor;
   int64_t work;  // floating-point operations that it says it has for an element
+  bool packs;    // w behind PADDING bytes
 } layer_attrs;
+
+enum { PADDING = 4096, WORKSPACE = 1000 };
 
 static const graft_attr_def layer_schema[] = {
     {.name = "factor", .type = GRAFT_ATTR_F64, .offset = offsetof(layer_attrs, factor), .default_f64 = 1},
-    {.name = "work", .type = GRAFT_ATTR_I64, .offset = offsetof(layer_attrs, work), .default_i64 = 1}};
+    {.name = "work", .type = GRAFT_ATTR_I64, .offset = offsetof(layer_attrs, work), .default_i64 = 1},
+    {.name = "packs", .type = GRAFT_ATTR_BOOL, .offset = offsetof(layer_attrs, packs)}};
 
 static graft_status infer(graft_infer_args *args) {
   args->outputs[0] = *args->inputs[0];
@@ -61,16 +65,29 @@ static const graft_cuda_module module = {.struct_size = sizeof module, .name = "
 static graft_status prepare(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
   graft_cuda_function *function = NULL;
   GRAFT_TRY(graft_cuda_function_load(node->device, &module, FAKE_CUDA_ADD, 0, error, &function));
+  const layer_attrs *attrs = node->attrs;
   out_prepared->state = function;
+  out_prepared->workspace_bytes = WORKSPACE;
+  out_prepared->n_packed = attrs->packs;
+  out_prepared->packed[0] = (graft_packed_input){
+      .input = 1, .bytes = PADDING + graft_tensor_desc_bytes(node->inputs[1]), .alignment = 64, .layout = "tests.late"};
+  return GRAFT_OK;
+}
+
+static graft_status pack(const graft_node_info *node, void *state, uint32_t input, const void *source, void *packed) {
+  (void)state;
+  memset(packed, 0, PADDING);
+  memcpy((char *)packed + PADDING, source, graft_tensor_desc_bytes(node->inputs[input]));
   return GRAFT_OK;
 }
 
 static graft_status encode(graft_encoder *encoder, const graft_encode_args *args) {
+  const layer_attrs *attrs = args->node->attrs;
   const fake_cuda_add params = {.x = args->inputs[0],
-                                .w = args->inputs[1],
+                                .w = (const float *)args->inputs[1] + (attrs->packs ? PADDING / sizeof(float) : 0),
                                 .y = args->outputs[0],
                                 .n = graft_tensor_desc_elements(args->node->outputs[0]),
-                                .factor = (float)((const layer_attrs *)args->node->attrs)->factor};
+                                .factor = (float)attrs->factor};
   const graft_cuda_launch launch = {.struct_size = sizeof launch,
                                     .function = args->state,
                                     .grid = {1, 1, 1},
@@ -87,7 +104,7 @@ static const graft_op_def op = {.struct_size = sizeof op,
                                 .max_inputs = 2,
                                 .n_outputs = 1,
                                 .attrs = layer_schema,
-                                .n_attrs = 2,
+                                .n_attrs = 3,
                                 .attrs_bytes = sizeof(layer_attrs),
                                 .infer = infer,
                                 .reference = reference,
@@ -97,6 +114,7 @@ static const graft_kernel_def kernel = {.struct_size = sizeof kernel,
                                         .op = "tests.layer.v1",
                                         .backend = "cuda",
                                         .prepare = prepare,
+                                        .pack = pack,
                                         .encode = encode};
 static const graft_extension extension = {.struct_size = sizeof extension,
                                           .abi_version = GRAFT_ABI_VERSION,
@@ -116,7 +134,12 @@ typedef struct session {
   int64_t live_objects;  // before: what lost devices held stays
 } session;
 
-static float weights[MOST_LAYERS][N];
+// Those of layer 4 lie askew, as in a file.
+static _Alignas(64) char weights[MOST_LAYERS][WEIGHT_BYTES + 64];
+static const void *weights_of(int layer) {
+  return weights[layer] + (layer == 4 ? 2 : 0);
+}
+
 static float x[N], expected[N], got[N];
 
 static void open_context(const char *words, session *s) {
@@ -147,8 +170,8 @@ static void build(session *s, int n_layers, const int64_t *work) {
   assert_int_equal(graft_graph_create(s->context, &s->graph), GRAFT_OK);
   graft_tensor *value = graft_graph_input(s->graph, "x", &desc);
   for (int i = 0; i < n_layers; ++i) {
-    const graft_constant data = {.struct_size = sizeof data, .data = weights[i], .bytes = WEIGHT_BYTES};
-    const layer_attrs attrs = {.factor = 0.5 + i, .work = work != NULL ? work[i] : 1};
+    const graft_constant data = {.struct_size = sizeof data, .data = weights_of(i), .bytes = WEIGHT_BYTES};
+    const layer_attrs attrs = {.factor = 0.5 + i, .work = work != NULL ? work[i] : 1, .packs = i % 4 == 0};
     graft_tensor *const inputs[] = {value, graft_graph_constant(s->graph, "w", &desc, &data)};
     graft_graph_apply(s->graph, "tests.layer.v1", &attrs, sizeof attrs, inputs, 2, &value);
   }
@@ -256,6 +279,7 @@ static void replays_give_the_bytes_of_ordinary_runs(void **state) {
 
 enum { N_VALUES = 3 };  // at a time: the input, what a layer reads and what it makes
 
+// Workspaces and packed constants, which are larger than what they are made of, are in it.
 static void the_report_is_what_is_allocated(void **state) {
   (void)state;
   session s;
@@ -266,9 +290,33 @@ static void the_report_is_what_is_allocated(void **state) {
     const size_t budget = i == 0 ? 0 : 8 * WEIGHT_BYTES;
     graft_plan *plan = plan_for(&s, (graft_plan_options){.device = s.gpu, .memory_budget = budget});
     assert_int_equal(get_counts().live_bytes - before, report_of(plan, 0).allocated_bytes);
+    assert_int_equal(report_of(plan, 0).workspace_bytes, WORKSPACE);
+    if (budget == 0) assert_int_equal(report_of(plan, 0).packed_bytes, N_LAYERS / 4 * (PADDING + WEIGHT_BYTES));
+    if (budget == 0) assert_int_equal(report_of(plan, 0).constant_bytes, N_LAYERS / 4 * 3 * WEIGHT_BYTES);
     graft_plan_destroy(plan);
     assert_int_equal(get_counts().live_bytes, before);
   }
+  end_well(&s);
+}
+
+static void a_thousand_plans_leave_nothing_behind(void **state) {
+  (void)state;
+  session s;
+  begin("", 12 * WEIGHT_BYTES, &s);
+  build(&s, N_LAYERS, NULL);
+  graft_device *const devices[] = {s.gpu, s.cpu};
+  const fake_cuda_counts before = get_counts();
+  fill_input(0);
+  for (int i = 0; i < 1000; ++i) {
+    const bool is_split = i % 2 == 1;
+    graft_plan *plan = plan_for(
+        &s, (graft_plan_options){
+                .devices = devices, .n_devices = is_split ? 2 : 1, .memory_budget = is_split ? 0 : 8 * WEIGHT_BYTES});
+    if (i % 100 < 2) assert_int_equal(run_plan(plan, got), GRAFT_OK);
+    graft_plan_destroy(plan);
+    assert_int_equal(get_counts().live_bytes, before.live_bytes);
+  }
+  assert_in_range(get_counts().live_objects, before.live_objects, before.live_objects + 16);  // graphs that are kept
   end_well(&s);
 }
 
@@ -279,7 +327,7 @@ static void constants_come_while_the_segment_before_runs(void **state) {
   build(&s, N_LAYERS, NULL);
   for (size_t budget = 16 * WEIGHT_BYTES; budget >= (N_VALUES + 2) * WEIGHT_BYTES; budget -= WEIGHT_BYTES) {
     // Each constant may take a little more, to begin where it should.
-    const graft_plan_options options = {.device = s.gpu, .memory_budget = budget + 4096};
+    const graft_plan_options options = {.device = s.gpu, .memory_budget = budget + 8 * PADDING};
     graft_plan *plan = plan_for(&s, options);
     assert_true(report_of(plan, 0).peak_bytes <= options.memory_budget);
     const int64_t overlaps = get_counts().overlaps;
@@ -301,7 +349,7 @@ static void without_room_constants_come_late(void **state) {
   begin("", (int64_t)1 << 30, &s);
   build(&s, N_LAYERS, NULL);
   graft_plan *plan =
-      plan_for(&s, (graft_plan_options){.device = s.gpu, .memory_budget = (N_VALUES + 1) * WEIGHT_BYTES});
+      plan_for(&s, (graft_plan_options){.device = s.gpu, .memory_budget = (N_VALUES + 1) * WEIGHT_BYTES + 2 * PADDING});
   check_results(&s, plan);
   assert_int_equal(get_counts().overlaps, 0);
   graft_plan_destroy(plan);
@@ -516,11 +564,15 @@ int main(void) {
   *(void **)&get_counts = dlsym(library, "fake_cuda_get_counts");
   *(void **)&set_memory = dlsym(library, "fake_cuda_set_memory");
   for (int i = 0; i < MOST_LAYERS; ++i) {
-    for (int k = 0; k < N; ++k) weights[i][k] = (float)((k * 5 + i * 11) % 97 - 48);
+    for (int k = 0; k < N; ++k) {
+      const float w = (float)((k * 5 + i * 11) % 97 - 48);
+      memcpy((char *)(uintptr_t)weights_of(i) + (size_t)k * sizeof w, &w, sizeof w);
+    }
   }
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(replays_give_the_bytes_of_ordinary_runs),
       cmocka_unit_test(the_report_is_what_is_allocated),
+      cmocka_unit_test(a_thousand_plans_leave_nothing_behind),
       cmocka_unit_test(constants_come_while_the_segment_before_runs),
       cmocka_unit_test(without_room_constants_come_late),
       cmocka_unit_test(cancelled_runs_leave_nothing_on_its_way),
