@@ -205,6 +205,13 @@ static void free_functions(void) {
   }
 }
 
+typedef struct pinned {
+  struct pinned *next, *before;
+  size_t bytes;
+  _Alignas(256) char data[];
+} pinned;
+static pinned *all_pinned;
+
 // What a lost device held is never given back. Tests look at live_objects; leak checkers at the memory of others.
 __attribute__((destructor)) static void free_all(void) {
   while (all_blocks != NULL) {
@@ -212,22 +219,24 @@ __attribute__((destructor)) static void free_all(void) {
     all_blocks = freed->next_of_all;
     free(freed);
   }
+  while (all_pinned != NULL) {
+    pinned *freed = all_pinned;
+    all_pinned = freed->next;
+    free(freed);
+  }
   fake_list_clear(&captured);
   fake_queue_free();
   free_functions();
 }
-
-typedef struct pinned {
-  size_t bytes;
-  _Alignas(256) char data[];
-} pinned;
 
 CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned int flags) {
   (void)flags;
   CALL();
   pinned *made = aligned_alloc(256, (sizeof *made + bytes + 255) / 256 * 256);
   if (made == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
-  made->bytes = bytes;
+  *made = (pinned){.next = all_pinned, .bytes = bytes};
+  if (all_pinned != NULL) all_pinned->before = made;
+  all_pinned = made;
   ++counts.live_objects;
   *memory = made->data;
   return CUDA_SUCCESS;
@@ -236,6 +245,8 @@ CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned int flags) {
 CUresult cuMemFreeHost(void *memory) {
   pinned *freed = (pinned *)(void *)((char *)memory - offsetof(pinned, data));
   fake_memory_leaves(freed->data, freed->bytes);
+  if (freed->next != NULL) freed->next->before = freed->before;
+  *(freed->before != NULL ? &freed->before->next : &all_pinned) = freed->next;
   --counts.live_objects;
   free(freed);
   return CUDA_SUCCESS;
