@@ -95,6 +95,31 @@ typedef struct graft_cuda_launch {
 GRAFT_API GRAFT_NODISCARD graft_status graft_cuda_encode(graft_encoder *encoder, const graft_cuda_launch *launch,
                                                          graft_error *error);
 
+// What the copy engine of compute capability 9.0 and up knows of a tensor whose boxes a kernel fetches into shared
+// memory (cp.async.bulk.tensor): the driver's CUtensorMap. A member of a kernel's parameters, which are then declared
+// `const __grid_constant__`.
+typedef struct graft_cuda_tensor_map {
+  uint64_t words[16];
+} __attribute__((aligned(64))) graft_cuda_tensor_map;
+
+// A tensor as the copy engine takes it, the innermost dimension first; elements of that lie behind each other. Boxes
+// may reach over its edges: there they are filled with zeros.
+typedef struct graft_cuda_tiled_tensor {
+  uint32_t struct_size;
+  const void *data;       // a multiple of 16
+  int32_t element_bytes;  // 1, 2 or 4
+  int32_t rank;           // 1 … 5
+  uint64_t shape[5];      // 1 … 2^32
+  uint64_t strides[5];    // bytes, multiples of 16 below 2^40; the first one is not used
+  uint32_t box[5];        // 1 … 256; the first dimension in bytes: at most |swizzle_bytes|, a multiple of 16
+  int32_t swizzle_bytes;  // 0, 32, 64 or 128: how pieces of 16 bytes are exchanged in shared memory
+} graft_cuda_tiled_tensor;
+
+// Makes |*out_map| of |tensor|, for `encode`; thread-safe. Errors: GRAFT_E_DEVICE (the driver refuses it).
+GRAFT_API GRAFT_NODISCARD graft_status graft_cuda_tensor_map_encode(const graft_device *device,
+                                                                    const graft_cuda_tiled_tensor *tensor,
+                                                                    graft_error *error, graft_cuda_tensor_map *out_map);
+
 // Work that a library puts on the stream. |run| is called at every run that is not a replay, with the device's context
 // current, and must only enqueue. What it enqueues is decided by the first |key_bytes| of |args| alone.
 typedef struct graft_cuda_call {

@@ -10,6 +10,7 @@ static const graft_conv2d_attrs in_groups = {
     .stride = {1, 1}, .padding = {1, 1, 1, 1}, .dilation = {1, 1}, .groups = 3};
 static const graft_conv2d_attrs depthwise = {
     .stride = {1, 1}, .padding = {1, 1, 1, 1}, .dilation = {1, 1}, .groups = 6};
+static const graft_conv2d_attrs dilated = {.stride = {1, 1}, .padding = {3, 1, 0, 2}, .dilation = {3, 2}, .groups = 1};
 static const graft_conv2d_attrs across = {.stride = {1, 1}, .padding = {0, 0, 1, 1}, .dilation = {1, 1}, .groups = 1};
 
 const graft_op_case graft_conv2d_cases[GRAFT_CONV2D_N_CASES] = {
@@ -83,6 +84,20 @@ const graft_op_case graft_conv2d_cases[GRAFT_CONV2D_N_CASES] = {
      .n_inputs = 3,
      .inputs = {TENSOR(F32, 1, 67, 9, 11), CONSTANT(F32, 35, 67, 3, 3), CONSTANT(F32, 35)},
      .reduction = 603},
+    {.name = "many_filters",
+     .attrs = &padded_1,
+     .n_inputs = 3,
+     .inputs = {TENSOR(F32, 1, 72, 10, 12), CONSTANT(F32, 136, 72, 3, 3), CONSTANT(F32, 136)},
+     .reduction = 648},
+    {.name = "many_pixels",
+     .n_inputs = 3,
+     .inputs = {TENSOR(F32, 1, 9, 132, 132), CONSTANT(F32, 66, 9, 1, 1), CONSTANT(F32, 66)},
+     .reduction = 9},
+    {.name = "dilated",
+     .attrs = &dilated,
+     .n_inputs = 3,
+     .inputs = {TENSOR(F32, 2, 17, 20, 24), CONSTANT(F32, 67, 17, 3, 2), CONSTANT(F32, 67)},
+     .reduction = 102},
     {.name = "wide_image",
      .attrs = &padded_1,
      .n_inputs = 3,
@@ -164,6 +179,12 @@ const graft_op_case graft_conv2d_cases[GRAFT_CONV2D_N_CASES] = {
      .attrs = &padded_1,
      .n_inputs = 3,
      .inputs = {TENSOR(F32, 1, 512, 128, 128), CONSTANT(BF16, 512, 512, 3, 3), CONSTANT(F32, 512)},
+     .reduction = 4608,
+     .flags = GRAFT_CASE_BENCH},
+    {.name = "vae_512_at_512",
+     .attrs = &padded_1,
+     .n_inputs = 3,
+     .inputs = {TENSOR(F32, 1, 512, 512, 512), CONSTANT(F32, 512, 512, 3, 3), CONSTANT(F32, 512)},
      .reduction = 4608,
      .flags = GRAFT_CASE_BENCH},
 };

@@ -2,8 +2,7 @@
 #include <stdlib.h>
 
 #include "graft/extension.h"
-#include "ops/conv2d/conv2d.h"
-#include "ops/conv2d/conv2d_params.h"
+#include "ops/conv2d/conv2d_cuda.h"
 #include "ops/fused/conv2d_epilogue/conv2d_epilogue.h"
 
 enum { X, WEIGHT, BIAS, GATE, RESIDUAL };  // the last two of graft.conv2d_epilogue.v1 only
@@ -75,7 +74,8 @@ static const graft_tensor_desc *input_at(const graft_node_info *node, uint32_t i
   return input < node->n_inputs ? node->inputs[input] : NULL;
 }
 
-static void describe(const graft_encode_args *args, const graft_conv2d_attrs *attrs, graft_conv2d_params *params) {
+void graft_conv2d_cuda_describe(const graft_encode_args *args, const graft_conv2d_attrs *attrs,
+                                graft_conv2d_params *params) {
   const graft_node_info *node = args->node;
   const graft_tensor_desc *x = node->inputs[X], *weight = node->inputs[WEIGHT], *y = node->outputs[0];
   const graft_tensor_desc *bias = input_at(node, BIAS), *gate = input_at(node, GATE);
@@ -109,7 +109,7 @@ static void describe(const graft_encode_args *args, const graft_conv2d_attrs *at
 static graft_status encode_as(graft_encoder *encoder, const graft_encode_args *args, const graft_conv2d_attrs *attrs,
                               int32_t activation) {
   graft_conv2d_params params = {.activation = activation};
-  describe(args, attrs, &params);
+  graft_conv2d_cuda_describe(args, attrs, &params);
   if (params.n_pixels == 0 || params.out_channels == 0) return GRAFT_OK;
   const functions *loaded = args->state;
   const bool is_mma = loaded->mma != NULL;

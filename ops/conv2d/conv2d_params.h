@@ -22,4 +22,28 @@ typedef struct graft_conv2d_params {
   int32_t has_even_weights;  // pieces of eight weights lie at multiples of 16 bytes
 } graft_conv2d_params;
 
+// Of conv2d_hopper.cu: images are first written down with channels innermost, in workspace; so are weights, by pack. A
+// block computes 128 channels of a rectangle of pixels, or 64 channels of one twice as large.
+enum { GRAFT_CONV_HOPPER_STAGE_BYTES = 192 << 10, GRAFT_CONV_GATHER_PIXELS = 512, GRAFT_CONV_GATHER_CHANNELS = 32 };
+
+typedef struct graft_conv2d_gather_params {
+  const char *x;
+  int64_t x_strides[4];  // bytes: item, channel, down, across
+  uint16_t *out;         // [items][pixels][padded_channels]
+  int32_t n_channels, padded_channels, width, n_pixels;
+  int32_t is_wide;  // eight pixels may be read together
+} graft_conv2d_gather_params;
+
+typedef struct graft_conv2d_hopper_params {
+  graft_cuda_tensor_map pixels, weights;
+  graft_conv2d_params common;
+  int32_t tile_channels;    // 128: each warpgroup has a half of them; 64: each has a half of the pixels
+  int32_t tile_width_log2;  // of the rectangle
+  int32_t tile_height;
+  int32_t tiles_across, tiles_down;
+  int32_t n_channel_tiles, n_tiles;
+  int32_t n_parts;    // of 64 channels of the image
+  int32_t has_fours;  // four neighbouring results may be stored together
+} graft_conv2d_hopper_params;
+
 #endif

@@ -4,7 +4,7 @@
 
 #include "graft/op.h"
 
-enum { GRAFT_GROUP_NORM_N_CASES = 18 };
+enum { GRAFT_GROUP_NORM_N_CASES = 20 };
 extern const graft_op_case graft_group_norm_cases[GRAFT_GROUP_NORM_N_CASES];
 
 #endif

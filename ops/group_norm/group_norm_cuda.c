@@ -117,7 +117,7 @@ static graft_status encode_as(graft_encoder *encoder, const graft_encode_args *a
   if (n_blocks == 0) return GRAFT_OK;
   GRAFT_TRY(graft_cuda_encode(encoder, &launch, args->error));
   launch.function = loaded->join;
-  launch.grid[0] = (uint32_t)((n_groups + 31) / 32);
+  launch.grid[0] = (uint32_t)n_groups;
   launch.block[0] = 32;
   GRAFT_TRY(graft_cuda_encode(encoder, &launch, args->error));
   launch.function = loaded->apply;

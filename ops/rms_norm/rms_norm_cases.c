@@ -27,6 +27,8 @@ const graft_op_case graft_rms_norm_cases[GRAFT_RMS_NORM_N_CASES] = {
     {.name = "large_mean", NORM(eps_5, 260), .inputs = {AROUND_10000(4, 260), TENSOR(F32, 260)}},
     {.name = "empty", NORM(eps_5, 33), .inputs = {TENSOR(F32, 0, 33), TENSOR(F32, 33)}},
     {.name = "bf16_weight", NORM(eps_6, 67), .inputs = {TENSOR(F32, 5, 67), CONSTANT(BF16, 67)}},
+    {.name = "rows_64", NORM(eps_6, 64), .inputs = {TENSOR(F32, 37, 64), CONSTANT(F32, 64)}},
+    {.name = "row_1032", NORM(eps_6, 1032), .inputs = {TENSOR(F32, 3, 1032), CONSTANT(F32, 1032)}},
     {.name = "f16_weight", NORM(eps_6, 67), .inputs = {TENSOR(F32, 5, 67), CONSTANT(F16, 67)}},
     {.name = "bf16_all", NORM(eps_6, 67), .inputs = {TENSOR(BF16, 5, 67), TENSOR(BF16, 67)}},
     {.name = "block_demo", NORM(eps_5, 384), .inputs = {TENSOR(F32, 1, 288, 384), CONSTANT(F32, 384)}, BENCH},

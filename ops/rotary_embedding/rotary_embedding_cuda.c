@@ -27,6 +27,39 @@ static graft_tensor_desc spread(const graft_tensor_desc *table, const graft_tens
   return rows;
 }
 
+// Whether eight channels at a time can be read or written at |data| with these |strides| (of the walk).
+static bool is_dense(const graft_cuda_operand *operand, const graft_walk *walk, int32_t k, int64_t step) {
+  const int64_t bytes = operand->element_bytes * GRAFT_WALK_WIDE, alignment = bytes < 16 ? bytes : 16;
+  int64_t bits = (int64_t)(uintptr_t)operand->data;
+  for (int32_t d = 0; d < walk->rank; ++d) bits |= walk->strides[k][d];
+  return step == operand->element_bytes && bits % alignment == 0;
+}
+
+// Threads for a head that has sixteen channels for each and is rotated as a whole.
+static int32_t n_lanes_for(const graft_rotary_params *params, const graft_tensor_desc *weight) {
+  const int64_t n = params->width / GRAFT_ROTARY_CHANNELS;
+  const bool is_even = n * GRAFT_ROTARY_CHANNELS == params->width && n <= 32 && (n & (n - 1)) == 0;
+  if (!is_even || params->pairs * 2 != params->width) return 0;
+  graft_cuda_operand table = params->operands[2], norm_weight = params->weight;
+  table.element_bytes = (int32_t)params->sine_step;
+  if (params->pair_step != 2 * (int64_t)sizeof(float) || !is_dense(&table, &params->walk, 2, sizeof(float))) return 0;
+  if (weight != NULL) {
+    const graft_walk none = {.rank = 0};
+    norm_weight.element_bytes = (int32_t)weight->dtype->block_bytes;
+    if (!is_dense(&norm_weight, &none, 0, params->weight_step)) return 0;
+  }
+  for (int32_t k = 0; k < 2; ++k) {
+    if (!is_dense(&params->operands[k], &params->walk, k, params->steps[k])) return 0;
+  }
+  return (int32_t)n;
+}
+
+static uint32_t n_blocks_for(const graft_rotary_params *params) {
+  const int64_t lanes = params->n_lanes > 0 ? params->n_lanes : 32,
+                heads = params->n_lanes > 0 ? GRAFT_ROTARY_HEADS : 1;
+  return graft_cuda_blocks((params->walk.n + heads - 1) / heads * lanes);
+}
+
 static graft_status encode_node(graft_encoder *encoder, const graft_encode_args *args, uint32_t table_input,
                                 graft_rotary_params *params) {
   const graft_tensor_desc *y = args->node->outputs[0], *x = args->node->inputs[X];
@@ -42,9 +75,10 @@ static graft_status encode_node(graft_encoder *encoder, const graft_encode_args 
   params->width = y->shape[CHANNEL];
   params->pairs = table->shape[table->rank - 2];
   if (params->walk.n == 0 || params->width == 0) return GRAFT_OK;
+  params->n_lanes = n_lanes_for(params, params->has_norm ? args->node->inputs[NORM_WEIGHT] : NULL);
   const graft_cuda_launch launch = {.struct_size = sizeof launch,
                                     .function = args->state,
-                                    .grid = {graft_cuda_blocks(params->walk.n * 32), 1, 1},
+                                    .grid = {n_blocks_for(params), 1, 1},
                                     .block = {GRAFT_WALK_THREADS, 1, 1},
                                     .params = params,
                                     .params_bytes = sizeof *params};

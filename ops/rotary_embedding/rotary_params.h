@@ -4,6 +4,8 @@
 
 #include "ops/common/cuda/walk.h"
 
+enum { GRAFT_ROTARY_HEADS = 2, GRAFT_ROTARY_CHANNELS = 16 };  // of a thread, where pairs are taken eight at a time
+
 typedef struct graft_rotary_params {
   graft_walk walk;  // over heads: operands y, x and the table's rows
   graft_cuda_operand operands[GRAFT_WALK_MAX_OPERANDS];
@@ -13,6 +15,7 @@ typedef struct graft_rotary_params {
   int64_t pair_step, sine_step;  // bytes in the table
   int64_t width, pairs;
   int32_t is_half, has_norm;
+  int32_t n_lanes;  // threads for a head whose pairs are taken eight at a time, a power of two; 0: one pair at a time
   float eps;
 } graft_rotary_params;
 

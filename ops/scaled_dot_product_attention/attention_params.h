@@ -19,4 +19,15 @@ typedef struct graft_attention_params {
   float scale;
 } graft_attention_params;
 
+// Of attention_hopper.cu: tiles of queries are numbered, the heads' one after another; a block takes every n-th.
+enum { GRAFT_ATTENTION_HOPPER_ROWS = 128, GRAFT_ATTENTION_HOPPER_STAGES = 2 };
+
+typedef struct graft_attention_hopper_params {
+  graft_cuda_tensor_map q, k, v;
+  graft_attention_params common;
+  int32_t first_tile, end_tile;  // of this launch
+  int32_t n_query_tiles;         // of a head
+  int32_t has_pairs;             // neighbouring results may be stored together
+} graft_attention_hopper_params;
+
 #endif

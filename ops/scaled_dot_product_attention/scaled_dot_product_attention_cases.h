@@ -4,7 +4,7 @@
 
 #include "graft/op.h"
 
-enum { GRAFT_SCALED_DOT_PRODUCT_ATTENTION_N_CASES = 33 };
+enum { GRAFT_SCALED_DOT_PRODUCT_ATTENTION_N_CASES = 36 };
 extern const graft_op_case graft_scaled_dot_product_attention_cases[GRAFT_SCALED_DOT_PRODUCT_ATTENTION_N_CASES];
 
 #endif

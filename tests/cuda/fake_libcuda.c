@@ -470,3 +470,21 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
   }
   return CUDA_SUCCESS;
 }
+
+CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
+                                const cuuint64_t *shape, const cuuint64_t *strides, const cuuint32_t *box,
+                                const cuuint32_t *steps, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
+  (void)type, (void)interleave, (void)promotion, (void)fill;
+  CALL();
+  memset(map, 0, sizeof *map);
+  bool is_good = rank >= 1 && rank <= 5 && (uintptr_t)address % 16 == 0 && (uintptr_t)map % 64 == 0;
+  for (cuuint32_t i = 0; i < rank && is_good; ++i) {
+    is_good = shape[i] > 0 && shape[i] <= (cuuint64_t)1 << 32 && box[i] > 0 && box[i] <= 256 && steps[i] == 1;
+    if (i > 0) is_good = is_good && strides[i - 1] > 0 && strides[i - 1] % 16 == 0 && strides[i - 1] >> 40 == 0;
+  }
+  if (swizzle == CU_TENSOR_MAP_SWIZZLE_128B && type == CU_TENSOR_MAP_DATA_TYPE_UINT16)
+    is_good = is_good && box[0] <= 64;
+  counts.tensor_maps += is_good;
+  return is_good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}

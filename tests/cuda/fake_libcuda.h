@@ -11,6 +11,7 @@ typedef struct fake_cuda_counts {
   int64_t launches;  // of kernels, those put into graphs left out
   int64_t captured;  // launches put into graphs
   int64_t graph_launches;
+  int64_t tensor_maps;   // that were well formed
   int64_t live_objects;  // allocations, streams, events, modules and graphs that were not given back
   int64_t live_bytes;    // of device memory
   int64_t overlaps;      // copies to the device that were begun while a launch waited in another stream

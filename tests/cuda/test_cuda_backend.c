@@ -12,6 +12,8 @@
 #include "graft/cuda.h"
 #include "graft/graft.h"
 #include "ops/binary/binary.h"
+#include "ops/conv2d/conv2d.h"
+#include "ops/scaled_dot_product_attention/scaled_dot_product_attention.h"
 #include "ops/unary/unary.h"
 
 enum { FAKE_OUT_OF_MEMORY = 2, FAKE_ILLEGAL_ADDRESS = 700, ROWS = 16, COLUMNS = 24, N_KERNELS = 3 };
@@ -275,11 +277,11 @@ static graft_status live_a_life(session *s) {
 }
 
 // Fails each call in turn until a life passes without one that fails.
-static void survive(int result) {
+static void survive(graft_status (*live)(session *s), int result) {
   for (int64_t n = 1;; ++n) {
     session s;
     reset(n, result);
-    graft_status status = live_a_life(&s);
+    graft_status status = live(&s);
     const bool is_hit = get_counts().calls >= n;
     if (status != GRAFT_OK) assert_true(graft_context_error(s.context)->message[0] != '\0');
     reset(0, 0);
@@ -293,12 +295,55 @@ static void survive(int result) {
 
 static void any_call_may_fail(void **state) {
   (void)state;
-  survive(FAKE_OUT_OF_MEMORY);
+  survive(live_a_life, FAKE_OUT_OF_MEMORY);
 }
 
 static void the_device_may_be_lost_at_any_call(void **state) {
   (void)state;
-  survive(FAKE_ILLEGAL_ADDRESS);
+  survive(live_a_life, FAKE_ILLEGAL_ADDRESS);
+}
+
+static graft_tensor *input(session *s, const char *name, graft_dtype dtype, const int64_t shape[4]) {
+  graft_tensor_desc desc;
+  assert_int_equal(graft_tensor_desc_init(dtype, 4, shape, NULL, &desc), GRAFT_OK);
+  return graft_graph_input(s->graph, name, &desc);
+}
+
+// Attention and a convolution of bf16, of sizes for which a Hopper card has kernels of its own.
+static graft_status multiply_on_hopper(session *s) {
+  static uint16_t weights[40 * 24 * 3 * 3], zeros[300 * 2 * 128];
+  const graft_conv2d_attrs padded = {.padding = {1, 1, 1, 1}};
+  graft_tensor_desc desc;
+  *s = (session){0};
+  GRAFT_TRY(open_context("", &s->context));
+  GRAFT_TRY(graft_device_open(s->context, "cuda:0", &s->device));
+  assert_int_equal(graft_graph_create(s->context, &s->graph), GRAFT_OK);
+  assert_int_equal(graft_tensor_desc_init(GRAFT_BF16, 4, (int64_t[]){40, 24, 3, 3}, NULL, &desc), GRAFT_OK);
+  const graft_constant data = {.struct_size = sizeof data, .data = weights, .bytes = sizeof weights};
+  graft_tensor *q = input(s, "q", GRAFT_BF16, (int64_t[]){1, 300, 2, 128});
+  graft_tensor *image = input(s, "image", GRAFT_BF16, (int64_t[]){1, 24, 20, 16});
+  graft_tensor *weight = graft_graph_constant(s->graph, "w", &desc, &data), *none = graft_graph_none();
+  graft_graph_output(s->graph, graft_scaled_dot_product_attention(s->graph, q, q, q, none, NULL), "attention");
+  graft_graph_output(s->graph, graft_conv2d(s->graph, image, weight, none, &padded), "convolution");
+  const graft_plan_options options = {.struct_size = sizeof options, .device = s->device};
+  GRAFT_TRY(graft_plan_create(s->graph, &options, &s->plan));
+  GRAFT_TRY(graft_plan_write(s->plan, 0, zeros, sizeof zeros));
+  GRAFT_TRY(graft_plan_write(s->plan, 1, zeros, 24 * 20 * 16 * sizeof zeros[0]));
+  return graft_plan_run(s->plan, NULL);
+}
+
+static void hopper_kernels_describe_their_tensors(void **state) {
+  (void)state;
+  session s;
+  reset(0, 0);
+  assert_int_equal(multiply_on_hopper(&s), GRAFT_OK);
+  assert_int_equal(get_counts().tensor_maps, HAS_HOPPER_CODE ? 3 + 2 : 0);
+  close_well(&s);
+}
+
+static void hopper_kernels_survive_any_error(void **state) {
+  (void)state;
+  survive(multiply_on_hopper, FAKE_OUT_OF_MEMORY);
 }
 
 static void a_lost_device_stays_lost(void **state) {
@@ -339,9 +384,11 @@ int main(void) {
       cmocka_unit_test(watched_runs_are_dispatched),
       cmocka_unit_test(cancelled_plans_run_again),
       cmocka_unit_test(plans_made_anew_take_over_graphs),
+      cmocka_unit_test(hopper_kernels_describe_their_tensors),
       cmocka_unit_test(any_call_may_fail),
       cmocka_unit_test(the_device_may_be_lost_at_any_call),
       cmocka_unit_test(a_lost_device_stays_lost),
+      cmocka_unit_test(hopper_kernels_survive_any_error),
   };
   return cmocka_run_group_tests_name("cuda_backend", tests, NULL, NULL);
 }

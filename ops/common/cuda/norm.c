@@ -53,11 +53,27 @@ static void add_vector(graft_norm_params *params, const graft_encode_args *args,
   params->is_wide = params->is_wide && is_dense(desc, args->inputs[input], *out_step);
 }
 
-static uint32_t threads_for(const graft_norm_params *params) {
+// Rows of up to 8192 elements lie in registers, up to 16 elements in each thread.
+static int32_t n_lanes_for(const graft_norm_params *params) {
+  const int64_t pieces = params->n / GRAFT_WALK_WIDE;
+  int32_t n = GRAFT_NORM_LEAST_LANES;
+  while (n < GRAFT_NORM_MOST_LANES && (int64_t)n * GRAFT_NORM_PIECES < pieces) n *= 2;
+  return params->is_wide && (int64_t)n * GRAFT_NORM_PIECES >= pieces ? n : 0;
+}
+
+// Threads of a block and blocks.
+static void choose_grid(const graft_norm_params *params, uint32_t *out_threads, uint32_t *out_blocks) {
   const int64_t groups = params->n / (params->is_wide ? GRAFT_WALK_WIDE : 1);
-  uint32_t threads = 32;
-  while (threads < 512 && threads < groups) threads *= 2;
-  return threads;
+  int64_t threads = 32, rows = 1;
+  if (params->n_lanes > 0) {
+    threads = params->n_lanes < GRAFT_NORM_HELD_THREADS ? GRAFT_NORM_HELD_THREADS : params->n_lanes;
+    rows = threads / params->n_lanes;
+  } else {
+    while (threads < 512 && threads < groups) threads *= 2;
+  }
+  const int64_t blocks = (params->walk.n + rows - 1) / rows;
+  *out_threads = (uint32_t)threads;
+  *out_blocks = (uint32_t)(blocks < (1 << 20) ? blocks : 1 << 20);
 }
 
 graft_status graft_norm_encode(graft_encoder *encoder, const graft_encode_args *args, const graft_norm_node *norm) {
@@ -73,13 +89,13 @@ graft_status graft_norm_encode(graft_encoder *encoder, const graft_encode_args *
   params.walk = graft_walk_init(&operands, 1, false);
   graft_cuda_fill_operands(&operands, params.operands);
   if (params.walk.n == 0 || params.n == 0) return GRAFT_OK;
-  const graft_cuda_launch launch = {
-      .struct_size = sizeof launch,
-      .function = args->state,
-      .grid = {(uint32_t)(params.walk.n < (1 << 20) ? params.walk.n : 1 << 20), 1, 1},
-      .block = {threads_for(&params), 1, 1},
-      .params = &params,
-      .params_bytes = sizeof params,
-  };
+  params.n_lanes = n_lanes_for(&params);
+  graft_cuda_launch launch = {.struct_size = sizeof launch,
+                              .function = args->state,
+                              .grid = {1, 1, 1},
+                              .block = {1, 1, 1},
+                              .params = &params,
+                              .params_bytes = sizeof params};
+  choose_grid(&params, &launch.block[0], &launch.grid[0]);
   return graft_cuda_encode(encoder, &launch, args->error);
 }

@@ -25,8 +25,11 @@ typedef struct graft_norm_params {
   int64_t n;           // elements of a row
   int32_t is_centred;  // the mean is taken away: layer norm
   int32_t is_wide;     // rows are taken eight elements at a time
+  int32_t n_lanes;     // threads for a row that is held in registers, a power of two; 0: rows are read several times
   float eps;
 } graft_norm_params;
+
+enum { GRAFT_NORM_HELD_THREADS = 256, GRAFT_NORM_MOST_LANES = 512, GRAFT_NORM_LEAST_LANES = 8, GRAFT_NORM_PIECES = 2 };
 
 #ifdef __cplusplus
 extern "C" {

@@ -35,6 +35,21 @@ __device__ __forceinline__ uint16_t graft_to_f16(float x) {
   return __half_as_ushort(__float2half_rn(graft_saturate(x, 65504.0f)));
 }
 
+// Two numbers as 16-bit floats, the first in the low half. Few are so large that they need to be saturated.
+template <bool IS_BF16>
+__device__ __forceinline__ uint32_t graft_to_pair(float x, float y) {
+  if (fmaxf(fabsf(x), fabsf(y)) > (IS_BF16 ? 3.38953139e38f : 65504.0f)) {
+    return IS_BF16 ? graft_to_bf16(x) | (uint32_t)graft_to_bf16(y) << 16
+                   : graft_to_f16(x) | (uint32_t)graft_to_f16(y) << 16;
+  }
+  if (IS_BF16) {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(x, y);
+    return *(const uint32_t *)&pair;
+  }
+  const __half2 pair = __floats2half2_rn(x, y);
+  return *(const uint32_t *)&pair;
+}
+
 __device__ __forceinline__ uint8_t graft_to_f8(float x, int type) {
   const uint8_t sign = x < 0 ? 0x80 : 0;
   if (type == GRAFT_DTYPE_F8_E4M3) {
@@ -94,15 +109,47 @@ __device__ __forceinline__ void graft_load_wide(const char *p, int type, float *
   }
 }
 
+// Eight elements at each of N places, all fetched before the first is used.
+template <int N>
+__device__ __forceinline__ void graft_load_places(const char *const (&at)[N], int type, float (&x)[N][8]) {
+  if (type == GRAFT_DTYPE_F32) {
+    float4 v[N][2];
+#pragma unroll
+    for (int i = 0; i < N; ++i) v[i][0] = ((const float4 *)at[i])[0], v[i][1] = ((const float4 *)at[i])[1];
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        x[i][h * 4] = v[i][h].x, x[i][h * 4 + 1] = v[i][h].y, x[i][h * 4 + 2] = v[i][h].z, x[i][h * 4 + 3] = v[i][h].w;
+      }
+    }
+  } else if (type == GRAFT_DTYPE_BF16 || type == GRAFT_DTYPE_F16) {
+    graft_vector v[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) v[i].whole = *(const uint4 *)at[i];
+#pragma unroll
+    for (int i = 0; i < N * 8; ++i) {
+      const uint16_t half = v[i / 8].halves[i % 8];
+      x[i / 8][i % 8] = type == GRAFT_DTYPE_BF16 ? graft_from_bf16(half) : graft_from_f16(half);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) graft_load_wide(at[i], type, x[i]);
+  }
+}
+
 __device__ __forceinline__ void graft_store_wide(char *p, int type, const float *x) {
   if (type == GRAFT_DTYPE_F32) {
     ((float4 *)p)[0] = make_float4(x[0], x[1], x[2], x[3]);
     ((float4 *)p)[1] = make_float4(x[4], x[5], x[6], x[7]);
   } else if (type == GRAFT_DTYPE_BF16 || type == GRAFT_DTYPE_F16) {
-    graft_vector v;
+    uint32_t v[4];
 #pragma unroll
-    for (int i = 0; i < 8; ++i) v.halves[i] = type == GRAFT_DTYPE_BF16 ? graft_to_bf16(x[i]) : graft_to_f16(x[i]);
-    *(uint4 *)p = v.whole;
+    for (int i = 0; i < 4; ++i) {
+      v[i] = type == GRAFT_DTYPE_BF16 ? graft_to_pair<true>(x[2 * i], x[2 * i + 1])
+                                      : graft_to_pair<false>(x[2 * i], x[2 * i + 1]);
+    }
+    *(uint4 *)p = make_uint4(v[0], v[1], v[2], v[3]);
   } else {
     uint32_t v[2] = {0, 0};
 #pragma unroll
@@ -189,6 +236,11 @@ __device__ __forceinline__ float graft_block_max(float x, float *shared) {
 
 __device__ __forceinline__ float graft_silu_of(float x) {
   return x / (1.0f + expf(-x));
+}
+
+// The same by the special function unit: exact enough for results of 16 bits.
+__device__ __forceinline__ float graft_silu_fast(float x) {
+  return __fdividef(x, 1.0f + __expf(-x));
 }
 
 #endif

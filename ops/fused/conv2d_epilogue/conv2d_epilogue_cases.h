@@ -4,7 +4,7 @@
 
 #include "graft/op.h"
 
-enum { GRAFT_CONV2D_EPILOGUE_N_CASES = 11 };
+enum { GRAFT_CONV2D_EPILOGUE_N_CASES = 12 };
 extern const graft_op_case graft_conv2d_epilogue_cases[GRAFT_CONV2D_EPILOGUE_N_CASES];
 
 #endif
