@@ -1,5 +1,6 @@
 #include "graft/extension.h"
 #include "ops/common/cpu/moments.h"
+#include "ops/common/cpu/stream.h"
 #include "ops/common/cpu/target.h"
 #include "ops/common/cpu/vector_math.h"
 #include "ops/group_norm/group_norm.h"
@@ -68,7 +69,7 @@ static float channel_value(const per_channel *p, int64_t channel, float otherwis
 
 static inline __attribute__((always_inline)) vec transform(vec x, moments_scaling s, vec shift, bool has_silu) {
   const vec y = vec_madd(moments_distance(x, s), vec_all(s.factor), shift);
-  return has_silu ? y * vec_sigmoid(y) : y;
+  return has_silu ? vec_silu(y) : y;
 }
 
 static inline __attribute__((always_inline)) void normalise_run(const float *x, float *y, int64_t n, moments_scaling s,
@@ -77,11 +78,7 @@ static inline __attribute__((always_inline)) void normalise_run(const float *x, 
   int64_t i = 0;
   for (; i + LANES <= n; i += LANES) {
     const vec v = transform(vec_load(x + i), s, shift, has_silu);
-    if (streams) {
-      vec_stream(y + i, v);
-    } else {
-      vec_store(y + i, v);
-    }
+    vec_store_or_stream(y + i, v, streams);
   }
   if (i < n) vec_store_n(y + i, transform(vec_load_n(x + i, n - i), s, shift, has_silu), n - i);
 }
@@ -181,8 +178,7 @@ static graft_status encode_with(graft_encoder *encoder, const graft_encode_args 
                  .eps = attrs->eps,
                  .has_silu = has_silu,
                  .parts = args->workspace};
-  const int64_t bytes = (int64_t)graft_tensor_desc_bytes(args->node->outputs[0]);
-  a.streams = has_silu && vec_should_stream(a.y, a.x, bytes, 0);
+  a.streams = has_silu && graft_stream_pays(args, 0);
   graft_cpu_task task = {.run = run_measure, .args = &a, .args_bytes = sizeof a};
   task.n_items = (a.layout.n_units + a.layout.units_per_item - 1) / a.layout.units_per_item;
   if (a.layout.n_chunks > 1) GRAFT_TRY(graft_cpu_encode(encoder, &task, args->error));

@@ -1,6 +1,7 @@
 #include "graft/extension.h"
 #include "ops/common/cpu/loops.h"
 #include "ops/common/cpu/moments.h"
+#include "ops/common/cpu/stream.h"
 #include "ops/common/cpu/target.h"
 #include "ops/layer_norm/layer_norm.h"
 
@@ -157,8 +158,7 @@ static graft_status encode_rows(graft_encoder *encoder, const graft_encode_args 
                  .shift = is_modulated ? args->inputs[SHIFT] : NULL,
                  .eps = attrs->eps};
   plan_walk(args->node, is_modulated, &a.loops);
-  const int64_t bytes = (int64_t)graft_tensor_desc_bytes(args->node->outputs[0]);
-  a.streams = vec_should_stream(a.y, a.x, bytes, a.loops.row_length * 4);
+  a.streams = graft_stream_pays(args, a.loops.row_length * (int64_t)sizeof(float));
   const graft_cpu_task task = {.run = run, .args = &a, .args_bytes = sizeof a, .n_items = a.loops.n_items};
   return graft_cpu_encode(encoder, &task, args->error);
 }

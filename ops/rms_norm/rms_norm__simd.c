@@ -1,6 +1,7 @@
 #include "graft/extension.h"
 #include "ops/common/cpu/loops.h"
 #include "ops/common/cpu/rms.h"
+#include "ops/common/cpu/stream.h"
 #include "ops/common/cpu/target.h"
 #include "ops/rms_norm/rms_norm.h"
 
@@ -77,8 +78,7 @@ static graft_status encode(graft_encoder *encoder, const graft_encode_args *args
   if (node->inputs[WEIGHT]) a.weight_type = node->inputs[WEIGHT]->dtype->code;
   const graft_tensor_desc *const operands[N_OPERANDS] = {[TO] = node->outputs[0], [FROM] = node->inputs[X]};
   graft_loops_init(&a.loops, operands, N_OPERANDS, GRAFT_LOOPS_LAST_DIMENSION);
-  const int64_t bytes = (int64_t)graft_tensor_desc_bytes(node->outputs[0]);
-  a.streams = vec_should_stream(a.y, a.x, bytes, a.loops.row_length * (int64_t)sizeof(float));
+  a.streams = graft_stream_pays(args, a.loops.row_length * (int64_t)sizeof(float));
   const graft_cpu_task task = {.run = run, .args = &a, .args_bytes = sizeof a, .n_items = a.loops.n_items};
   return graft_cpu_encode(encoder, &task, args->error);
 }

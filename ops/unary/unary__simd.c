@@ -31,7 +31,7 @@ static inline __attribute__((always_inline)) void apply_row(vec (*f)(vec, const 
 
 static inline vec silu(vec x, const parameters *p) {
   (void)p;
-  return x * vec_sigmoid(x);
+  return vec_silu(x);
 }
 
 static inline vec gelu(vec x, const parameters *p) {
@@ -47,7 +47,7 @@ static inline vec gelu_tanh(vec x, const parameters *p) {
   const vec_f64 doubled = wide * (1.5957691216057308 + 0.0713548162726009 * (wide * wide));
   vec rest;
   const vec exponent = vec_split(&doubled, &rest);
-  return x * vec_sigmoid_with(exponent, rest, true);
+  return x * vec_sigmoid_with(exponent, &rest);
 }
 
 static inline vec hyperbolic_tangent(vec x, const parameters *p) {

@@ -8,8 +8,13 @@
 
 #include <cmocka.h>
 
+#include "graft/cpu.h"
 #include "graft/graft.h"
 #include "ops/binary/binary.h"
+#include "ops/fused/gated_residual/gated_residual.h"
+#include "ops/fused/group_norm_silu/group_norm_silu.h"
+#include "ops/fused/rms_norm_modulate/rms_norm_modulate.h"
+#include "ops/fused/swiglu/swiglu.h"
 #include "ops/group_norm/group_norm.h"
 #include "ops/layer_norm/layer_norm.h"
 #include "ops/rms_norm/rms_norm.h"
@@ -154,15 +159,43 @@ static void many_items_run(void **state) {
   free(x), free(y);
 }
 
+static graft_tensor *build_swiglu(graft_graph *graph, graft_tensor *x) {
+  return graft_swiglu(graph, x, x);
+}
+
+static graft_tensor *build_gated_residual(graft_graph *graph, graft_tensor *x) {
+  return graft_gated_residual(graph, x, x, graft_graph_none(), graft_graph_none(), 1e-5);
+}
+
+static graft_tensor *build_modulated(graft_graph *graph, graft_tensor *x) {
+  return graft_rms_norm_modulate(graph, x, graft_graph_none(), x, 1e-5);
+}
+
+static graft_tensor *build_group_norm_silu(graft_graph *graph, graft_tensor *x) {
+  return graft_group_norm_silu(graph, x, graft_graph_none(), graft_graph_none(), 1, 1e-5);
+}
+
+// A multiple of 64 rows of |row_bytes| that no cache of this machine holds.
+static int64_t rows_beyond_caches(int64_t row_bytes) {
+  test_graph test = test_graph_open();
+  graft_device *device = NULL;
+  assert_int_equal(graft_device_open(test.context, "cpu", &device), GRAFT_OK);
+  const graft_cpu_info *cpu = graft_cpu_describe(device);
+  const size_t bytes = cpu->l3_bytes > cpu->l2_bytes ? cpu->l3_bytes : cpu->l2_bytes;
+  test_graph_close(&test);
+  return ((int64_t)bytes / row_bytes / 64 + 1) * 64;
+}
+
 // Results beyond the caches are written past them, by other instructions: the bytes are those of a small tensor's rows.
 static void large_tensors_have_the_rows_of_small_ones(void **state) {
   (void)state;
-  const int64_t n = 1024, large[] = {6400, n}, small[] = {64, n};
-  const build_fn builds[] = {build_layer_norm, build_rms_norm, graft_softmax};
+  const int64_t n = 1024, large[] = {rows_beyond_caches(4 * n), n}, small[] = {64, n};
+  const build_fn builds[] = {build_layer_norm,     build_rms_norm,  graft_softmax,        build_swiglu,
+                             build_gated_residual, build_modulated, build_group_norm_silu};
   float *x = values_around(0, large[0] * n);
   for (size_t i = 0; i < sizeof builds / sizeof builds[0]; ++i) {
     float *all = run(builds[i], 2, large, x);
-    for (int64_t first = 0; first < large[0]; first += 3168) {
+    for (int64_t first = 0; first < large[0]; first += large[0] / 2 - 32) {
       float *some = run(builds[i], 2, small, x + first * n);
       assert_memory_equal(all + first * n, some, (size_t)(small[0] * n) * sizeof *some);
       free(some);

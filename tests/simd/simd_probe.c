@@ -16,6 +16,9 @@ static void probe_exp(const float *x, float *y, int64_t n) {
 static void probe_sigmoid(const float *x, float *y, int64_t n) {
   apply(vec_sigmoid, x, y, n);
 }
+static void probe_silu(const float *x, float *y, int64_t n) {
+  apply(vec_silu, x, y, n);
+}
 static void probe_tanh(const float *x, float *y, int64_t n) {
   apply(vec_tanh, x, y, n);
 }
@@ -61,6 +64,7 @@ const simd_probe GRAFT_TARGETED(simd_probe) = {
     .requires = GRAFT_TARGET_REQUIRES,
     .exp = probe_exp,
     .sigmoid = probe_sigmoid,
+    .silu = probe_silu,
     .tanh = probe_tanh,
     .erf = probe_erf,
     .normal_share = probe_normal_share,

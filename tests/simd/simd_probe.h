@@ -10,6 +10,7 @@ typedef struct simd_probe {
   uint64_t requires;  // graft_cpu_feature
   void (*exp)(const float *x, float *y, int64_t n);
   void (*sigmoid)(const float *x, float *y, int64_t n);
+  void (*silu)(const float *x, float *y, int64_t n);
   void (*tanh)(const float *x, float *y, int64_t n);
   void (*erf)(const float *x, float *y, int64_t n);
   void (*normal_share)(const float *x, float *y, int64_t n);

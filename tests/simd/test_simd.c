@@ -76,14 +76,22 @@ static double double_normal_share(double x) {
   return 0.5 * erfc(-x * sqrt(0.5));
 }
 
-static void measure(const char *name, size_t member, double (*want)(double), double bound) {
+static double double_silu(double x) {
+  return x / (1 + exp(-x));
+}
+
+// Arguments below |lowest| are left out.
+static void measure_from(double lowest, const char *name, size_t member, double (*want)(double), double bound) {
   const simd_probe *probes[3];
   const int32_t n_probes = runnable_probes(probes);
   double worst[3] = {0};
   float worst_at[3] = {0}, x[BLOCK], y[3][BLOCK];
   for (uint64_t bits = 0; bits <= UINT32_MAX;) {
     int32_t n = 0;
-    for (; n < BLOCK && bits <= UINT32_MAX; bits += pattern_stride) x[n++] = float_of_bits((uint32_t)bits);
+    for (; n < BLOCK && bits <= UINT32_MAX; bits += pattern_stride) {
+      x[n] = float_of_bits((uint32_t)bits);
+      n += !((double)x[n] < lowest);
+    }
     for (int32_t p = 0; p < n_probes; ++p) {
       apply_fn apply;
       memcpy(&apply, (const char *)probes[p] + member, sizeof apply);
@@ -103,6 +111,10 @@ static void measure(const char *name, size_t member, double (*want)(double), dou
   }
 }
 
+static void measure(const char *name, size_t member, double (*want)(double), double bound) {
+  measure_from(-HUGE_VAL, name, member, want, bound);
+}
+
 static void exp_is_within_2_ulp(void **state) {
   (void)state;
   measure("exp", offsetof(simd_probe, exp), exp, 2);
@@ -111,6 +123,11 @@ static void exp_is_within_2_ulp(void **state) {
 static void sigmoid_is_within_2_ulp(void **state) {
   (void)state;
   measure("sigmoid", offsetof(simd_probe, sigmoid), double_sigmoid, 2);
+}
+
+static void silu_is_within_3_ulp(void **state) {
+  (void)state;
+  measure_from(-88.7, "silu", offsetof(simd_probe, silu), double_silu, 3);
 }
 
 static void tanh_is_within_2_ulp(void **state) {
@@ -140,6 +157,9 @@ static void special_values(void **state) {
                 y[7] == 0);
     probes[p]->sigmoid(x, y, 8);
     assert_true(y[0] == 1 && y[1] == 0 && isnan(y[2]) && y[3] == 0.5f && y[6] == 1 && y[7] == 0);
+    probes[p]->silu(x, y, 8);
+    assert_true(y[0] == INFINITY && isnan(y[1]) && isnan(y[2]) && y[3] == 0 && signbit(y[4]) && y[6] == x[6] &&
+                y[7] == 0);
     probes[p]->tanh(x, y, 8);
     assert_true(y[0] == 1 && y[1] == -1 && isnan(y[2]) && signbit(y[4]) && y[5] == 0x1p-149f && y[7] == -1);
     probes[p]->normal_share(x, y, 8);
@@ -239,6 +259,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(exp_is_within_2_ulp),
       cmocka_unit_test(sigmoid_is_within_2_ulp),
+      cmocka_unit_test(silu_is_within_3_ulp),
       cmocka_unit_test(tanh_is_within_2_ulp),
       cmocka_unit_test(erf_is_within_2_ulp),
       cmocka_unit_test(normal_share_is_within_8_ulp),

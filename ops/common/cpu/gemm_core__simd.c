@@ -349,9 +349,9 @@ ALWAYS_INLINE vec addend_at(addend a, int64_t j, int64_t n) {
 ALWAYS_INLINE vec activate(vec v, graft_gemm_activation activation) {
   switch (activation) {
     case GRAFT_GEMM_LINEAR: return v;
-    case GRAFT_GEMM_SILU: return v * vec_sigmoid(v);
+    case GRAFT_GEMM_SILU: return vec_silu(v);
     case GRAFT_GEMM_GELU: return 0.5f * v * (1.0f + vec_erf(0.707106781f * v));
-    case GRAFT_GEMM_GELU_TANH: return v * vec_sigmoid(1.59576912f * (v + 0.044715f * (v * v * v)));
+    case GRAFT_GEMM_GELU_TANH: return vec_times_sigmoid(v, 1.59576912f * (v + 0.044715f * (v * v * v)));
   }
   return v;
 }

@@ -43,9 +43,11 @@ static inline __attribute__((always_inline)) float moments_sum(const float *x, i
   return sum;
 }
 
-// Of n ≥ 1 values. The first pass finds about where the mean lies, the second measures from there.
+// Of n ≥ 1 values. The first of them tell about where the mean lies, and all are measured from there. As those are a
+// sixteenth of all or more, their mean is at most 4 deviations off, which costs the squares few digits.
 static inline moments moments_measure(const float *x, int64_t n) {
-  const float first = vec_load_one(x), shift = first + moments_sum(x, n, first, NULL) / (float)n;
+  const int64_t n_first = n < 512 ? n : n / 8 / 64 * 64;
+  const float first = vec_load_one(x), shift = first + moments_sum(x, n_first, first, NULL) / (float)n_first;
   float squares;
   const double distance = (double)moments_sum(x, n, shift, &squares) / (double)n;
   const double spread = (double)squares - distance * distance * (double)n;

@@ -42,8 +42,8 @@ static inline void vec_store(float *p, vec v) {
   memcpy(p, &v, sizeof v);
 }
 
-// The same past the caches, for results so large that they would only push out what is still needed: nothing is read
-// before it is written. |p| is aligned to the vector. vec_stream_end comes before anyone else may look.
+// The same past the caches, for results so large that they would only push out what is still needed (stream.h): nothing
+// is read before it is written. |p| is aligned to the vector. vec_stream_end comes before anyone else may look.
 static inline void vec_stream(float *p, vec v) {
 #if defined(__AVX512F__)
   _mm512_stream_ps(p, (__m512)v);
@@ -70,12 +70,6 @@ static inline void vec_store_or_stream(float *p, vec v, bool streams) {
 // Asks for what lies as far behind |p| as a row is long: the next row travels while this one is finished.
 static inline void vec_fetch_next_row(const float *p, int64_t row_length) {
   __builtin_prefetch(p + row_length, 0, 2);
-}
-
-// Whether a result of |bytes| in rows |row_bytes| apart should go there past the caches.
-static inline bool vec_should_stream(const void *result, const void *source, int64_t bytes, int64_t row_bytes) {
-  const int64_t larger_than_caches = 24 << 20;
-  return bytes >= larger_than_caches && result != source && ((uintptr_t)result | (uintptr_t)row_bytes) % 64 == 0;
 }
 
 static inline float vec_load_one(const float *p) {

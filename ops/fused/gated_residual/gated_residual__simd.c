@@ -1,6 +1,7 @@
 #include "graft/extension.h"
 #include "ops/common/cpu/loops.h"
 #include "ops/common/cpu/rms.h"
+#include "ops/common/cpu/stream.h"
 #include "ops/common/cpu/target.h"
 #include "ops/common/cpu/vector_math.h"
 #include "ops/fused/gated_residual/gated_residual.h"
@@ -142,8 +143,7 @@ static graft_status encode(graft_encoder *encoder, const graft_encode_args *args
                  .sum = args->outputs[0],
                  .eps = attrs->eps};
   plan_walk(args->node, &a.loops);
-  const int64_t bytes = (int64_t)graft_tensor_desc_bytes(args->node->outputs[0]);
-  a.streams = a.sum != a.y && vec_should_stream(a.sum, a.x, bytes, a.loops.row_length * (int64_t)sizeof(float));
+  a.streams = graft_stream_pays(args, a.loops.row_length * (int64_t)sizeof(float));
   GRAFT_TRY(encode_factors(encoder, args, a.loops.row_length));
   const graft_cpu_task task = {.run = run, .args = &a, .args_bytes = sizeof a, .n_items = a.loops.n_items};
   return graft_cpu_encode(encoder, &task, args->error);

@@ -1,6 +1,7 @@
 #include "graft/extension.h"
 #include "ops/common/cpu/loops.h"
 #include "ops/common/cpu/rms.h"
+#include "ops/common/cpu/stream.h"
 #include "ops/common/cpu/target.h"
 #include "ops/fused/rms_norm_modulate/rms_norm_modulate.h"
 
@@ -31,11 +32,7 @@ static inline __attribute__((always_inline)) void scale_row_as(row r, const char
     vec v = vec_load(r.x + i) * r.factor;
     if (weight) v *= vec_load_typed(weight + i * step, type);
     v *= vec_load(r.scale + i) + 1;
-    if (streams) {
-      vec_stream(r.y + i, v);
-    } else {
-      vec_store(r.y + i, v);
-    }
+    vec_store_or_stream(r.y + i, v, streams);
   }
   if (i == n) return;
   vec v = vec_load_n(r.x + i, n - i) * r.factor;
@@ -105,8 +102,7 @@ static graft_status encode(graft_encoder *encoder, const graft_encode_args *args
                  .weight_type = node->inputs[WEIGHT] ? node->inputs[WEIGHT]->dtype->code : GRAFT_DTYPE_F32,
                  .eps = attrs->eps};
   plan_walk(node, &a.loops);
-  const graft_tensor_desc *y = node->outputs[0];
-  a.streams = vec_should_stream(a.y, a.x, (int64_t)graft_tensor_desc_bytes(y), a.loops.row_length * 4);
+  a.streams = graft_stream_pays(args, a.loops.row_length * (int64_t)sizeof(float));
   const graft_cpu_task task = {.run = run, .args = &a, .args_bytes = sizeof a, .n_items = a.loops.n_items};
   return graft_cpu_encode(encoder, &task, args->error);
 }

@@ -1,5 +1,6 @@
 #include "graft/extension.h"
 #include "ops/common/cpu/loops.h"
+#include "ops/common/cpu/stream.h"
 #include "ops/common/cpu/target.h"
 #include "ops/common/cpu/vector_math.h"
 
@@ -11,19 +12,28 @@ typedef struct arguments {
   const char *gate, *x;
   char *y;
   graft_dtype_code type;
+  bool streams;  // float results past the caches
 } arguments;
 
 static inline vec swiglu(vec gate, vec x) {
-  return gate * vec_sigmoid(gate) * x;
+  return vec_silu(gate) * x;
+}
+
+static inline __attribute__((always_inline)) void store(char *y, graft_dtype_code type, vec v, bool streams) {
+  if (streams) {
+    vec_stream((float *)(void *)y, v);
+  } else {
+    vec_store_typed(y, type, v);
+  }
 }
 
 static inline __attribute__((always_inline)) void run_row(const char *gate, const char *x, char *y,
-                                                          graft_dtype_code type, int64_t n) {
+                                                          graft_dtype_code type, int64_t n, bool streams) {
   const int64_t step = type == GRAFT_DTYPE_F32 ? 4 : 2;
   int64_t i = 0;
   for (; i + LANES <= n; i += LANES) {
-    vec_store_typed(y + i * step, type,
-                    swiglu(vec_load_typed(gate + i * step, type), vec_load_typed(x + i * step, type)));
+    const vec v = swiglu(vec_load_typed(gate + i * step, type), vec_load_typed(x + i * step, type));
+    store(y + i * step, type, v, streams);
   }
   if (i == n) return;
   const vec rest = swiglu(vec_load_typed_n(gate + i * step, type, n - i), vec_load_typed_n(x + i * step, type, n - i));
@@ -40,14 +50,17 @@ static void run(const void *task_args, int64_t item, const graft_cpu_worker *wor
     const int64_t start = part.begin * a->loops.steps[Y], n = part.end - part.begin;
     const char *gate = a->gate + offsets[G] + start, *x = a->x + offsets[V] + start;
     char *y = a->y + offsets[Y] + start;
-    if (a->type == GRAFT_DTYPE_F32) {
-      run_row(gate, x, y, GRAFT_DTYPE_F32, n);
+    if (a->streams) {
+      run_row(gate, x, y, GRAFT_DTYPE_F32, n, true);
+    } else if (a->type == GRAFT_DTYPE_F32) {
+      run_row(gate, x, y, GRAFT_DTYPE_F32, n, false);
     } else if (a->type == GRAFT_DTYPE_BF16) {
-      run_row(gate, x, y, GRAFT_DTYPE_BF16, n);
+      run_row(gate, x, y, GRAFT_DTYPE_BF16, n, false);
     } else {
-      run_row(gate, x, y, GRAFT_DTYPE_F16, n);
+      run_row(gate, x, y, GRAFT_DTYPE_F16, n, false);
     }
   }
+  if (a->streams) vec_stream_end();
 }
 
 static void plan_walk(const graft_node_info *node, graft_loops *loops) {
@@ -75,6 +88,8 @@ static graft_status encode(graft_encoder *encoder, const graft_encode_args *args
                  .y = args->outputs[0],
                  .type = args->node->outputs[0]->dtype->code};
   plan_walk(args->node, &a.loops);
+  const int64_t row_bytes = a.loops.n_rows > 1 ? a.loops.row_length * (int64_t)sizeof(float) : 0;
+  a.streams = a.type == GRAFT_DTYPE_F32 && graft_stream_pays(args, row_bytes);
   const graft_cpu_task task = {.run = run, .args = &a, .args_bytes = sizeof a, .n_items = a.loops.n_items};
   return graft_cpu_encode(encoder, &task, args->error);
 }
