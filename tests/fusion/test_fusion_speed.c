@@ -9,13 +9,20 @@
 #include <cmocka.h>
 
 #include "fusion_pair.h"
+#include "graft/cpu.h"
 
 enum { N_RUNS = 21 };
 
-static const double WANTED = 1.3;          // times faster, where the data is larger than the caches; attention, which
-                                           // multiplies most of the time, only must not lose
+static const double WANTED = 1.3;          // times faster, where the data is larger than a core's caches; attention,
+                                           // which multiplies most of the time, only must not lose
 static const double EPILOGUE_COST = 1.03;  // of the bare product's time
-static const double BEYOND_CACHES = 24e6;  // bytes read and written
+
+// Bytes read and written from which a core's own caches are of no help.
+static double bytes_beyond_core(graft_context *context) {
+  graft_device *device = NULL;
+  assert_int_equal(graft_device_open(context, "cpu", &device), GRAFT_OK);
+  return 3 * (double)graft_cpu_describe(device)->l2_bytes;
+}
 
 // Of one thread's work, so that other programs on this machine do not count.
 static double seconds(graft_plan *plan) {
@@ -96,7 +103,7 @@ static bool check_case(graft_context *context, const graft_fusion_def *rule, con
   double t[3] = {0};
   measure(plans, bare != NULL ? 3 : 2, t);
   const double gain = t[1] / t[0], megabytes = bytes_of(pair.example) / 1e6;
-  const bool is_large = bytes_of(pair.example) > BEYOND_CACHES;
+  const bool is_large = bytes_of(pair.example) > bytes_beyond_core(context);
   printf("%-22s %-24s %7.1f MB  apart %8.3f ms  fused %8.3f ms  %5.2f x", rule->name, sample->name, megabytes,
          1e3 * t[1], 1e3 * t[0], gain);
   if (bare != NULL) printf("  bare %8.3f ms, fused/bare %.3f", 1e3 * t[2], t[0] / t[2]);

@@ -5,7 +5,7 @@
 
 #include "graft/op.h"
 
-enum { GRAFT_LAYER_NORM_MODULATE_N_FORMS = 4, GRAFT_LAYER_NORM_MODULATE_N_CASES = 15 };
+enum { GRAFT_LAYER_NORM_MODULATE_N_FORMS = 4, GRAFT_LAYER_NORM_MODULATE_N_CASES = 16 };
 extern const graft_op_case graft_layer_norm_modulate_cases[GRAFT_LAYER_NORM_MODULATE_N_CASES];
 
 #endif

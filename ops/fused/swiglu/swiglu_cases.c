@@ -18,5 +18,6 @@ const graft_op_case graft_swiglu_cases[GRAFT_SWIGLU_N_CASES] = {
     {.name = "bf16", BOTH(BF16, 7, 133)},
     {.name = "f16", BOTH(F16, 7, 133)},
     {.name = "feed_forward_demo", BOTH(F32, 1, 288, 1024), .flags = GRAFT_CASE_BENCH},
+    {.name = "text_encoder", BOTH(F32, 1, 64, 9728), .flags = GRAFT_CASE_BENCH},
     {.name = "feed_forward", BOTH(F32, 1, 1056, 10240), .flags = GRAFT_CASE_BENCH},
 };

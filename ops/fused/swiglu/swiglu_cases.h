@@ -4,7 +4,7 @@
 
 #include "graft/op.h"
 
-enum { GRAFT_SWIGLU_N_FORMS = 1, GRAFT_SWIGLU_N_CASES = 11 };
+enum { GRAFT_SWIGLU_N_FORMS = 1, GRAFT_SWIGLU_N_CASES = 12 };
 extern const graft_op_case graft_swiglu_cases[GRAFT_SWIGLU_N_CASES];
 
 #endif
