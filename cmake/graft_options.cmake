@@ -1,7 +1,15 @@
 # Options, warnings and sanitizers: one INTERFACE target, graft_flags, that every target of the project links.
 
 option(GRAFT_BUILD_GENERATOR "Build formats, diffusion and the graft program (needs libpng, jansson, pcre2, utf8proc)" ON)
-option(GRAFT_BUILD_TESTS "Build the tests (needs cmocka)" ${PROJECT_IS_TOP_LEVEL})
+# Tests look inside the library, of which a shared one shows its interface only.
+set(graft_tests_default ${PROJECT_IS_TOP_LEVEL})
+if(BUILD_SHARED_LIBS)
+  set(graft_tests_default OFF)
+endif()
+option(GRAFT_BUILD_TESTS "Build the tests (needs cmocka and a static graft)" ${graft_tests_default})
+if(GRAFT_BUILD_TESTS AND BUILD_SHARED_LIBS)
+  message(FATAL_ERROR "The tests need a static graft: leave out BUILD_SHARED_LIBS, or set -DGRAFT_BUILD_TESTS=OFF")
+endif()
 option(GRAFT_WERROR "Treat warnings as errors (the presets for developers do)" OFF)
 option(GRAFT_VERIFY "Check the planner's work after every pass, as builds without NDEBUG do" OFF)
 set(GRAFT_SANITIZE "" CACHE STRING "Sanitizers to build with, for example address,undefined or thread")
