@@ -14,6 +14,7 @@ typedef struct entry {
   const graft_quantized_layer *layer;  // NULL: not quantised
   graft_safetensors_tensor tensor;     // what it becomes
   void *memory;
+  int64_t n_rows, k;  // as a matrix
   int64_t rows_per_item, first_item;
 } entry;
 
@@ -33,10 +34,11 @@ static graft_status fail_memory(const graft_safetensors_tensor *tensor, graft_er
 static graft_status add(graft_converted *c, const graft_safetensors_tensor *source, const graft_quantized_layer *layer,
                         graft_dtype dtype, graft_error *error) {
   graft_tensor_desc desc;
-  if (source->rank != 2 || source->shape[0] < 1 || source->shape[1] < 1) return GRAFT_OK;
-  GRAFT_TRY(graft_tensor_desc_init(dtype, 2, source->shape, error, &desc));
+  if (source->rank < 1 || source->n_elements < 1) return GRAFT_OK;
+  GRAFT_TRY(graft_tensor_desc_init(dtype, source->rank, source->shape, error, &desc));
   const size_t bytes = graft_tensor_desc_bytes(&desc);
-  entry e = {.source = source, .layer = layer, .tensor = *source, .first_item = c->n_items};
+  const int64_t n_rows = source->rank > 1 ? source->shape[0] : 1, k = source->n_elements / n_rows;
+  entry e = {.source = source, .layer = layer, .tensor = *source, .n_rows = n_rows, .k = k, .first_item = c->n_items};
   e.memory = malloc(bytes);
   if (e.memory == NULL) return fail_memory(source, error);
   e.tensor.dtype = dtype;
@@ -44,19 +46,25 @@ static graft_status add(graft_converted *c, const graft_safetensors_tensor *sour
   e.tensor.data = e.memory;
   e.tensor.bytes = bytes;
   e.tensor.file = NULL;
-  const int64_t row_bytes = source->shape[1] * (int64_t)sizeof(float);
+  const int64_t row_bytes = k * (int64_t)sizeof(float);
   e.rows_per_item = row_bytes < ITEM_BYTES ? ITEM_BYTES / row_bytes : 1;
-  c->n_items += (source->shape[0] + e.rows_per_item - 1) / e.rows_per_item;
+  c->n_items += (n_rows + e.rows_per_item - 1) / e.rows_per_item;
   c->entries[c->n_entries++] = e;
   return GRAFT_OK;
 }
 
+static bool wants_half(const graft_weight_source *source) {
+  return source->type == GRAFT_WEIGHT_BF16 || source->type == GRAFT_WEIGHT_F16;
+}
+
+// What layers become that are computed in floating-point numbers.
 static graft_dtype wanted_dtype(const graft_weight_source *source) {
-  return source->type == GRAFT_WEIGHT_BF16 ? GRAFT_BF16 : GRAFT_F32;
+  if (source->activations != NULL) return source->activations;
+  return !wants_half(source) ? GRAFT_F32 : source->type == GRAFT_WEIGHT_BF16 ? GRAFT_BF16 : GRAFT_F16;
 }
 
 static graft_status add_quantized(graft_converted *c, const graft_weight_source *source, graft_error *error) {
-  const bool wants_floats = source->type == GRAFT_WEIGHT_BF16 || source->type == GRAFT_WEIGHT_F32;
+  const bool wants_floats = wants_half(source) || source->type == GRAFT_WEIGHT_F32;
   const size_t n = source->quantized ? graft_quantized_count(source->quantized) : 0;
   for (size_t i = 0; i < n; ++i) {
     const graft_quantized_layer *layer = graft_quantized_at(source->quantized, i);
@@ -77,13 +85,35 @@ static bool layer_name(const graft_weight_source *source, const char *tensor, ch
   return true;
 }
 
-static graft_status add_floats(graft_converted *c, const graft_weight_source *source, graft_error *error) {
+// Whether |tensor| is the weight of a layer that int8 types keep in int8.
+static bool is_layer(const graft_weight_source *source, const graft_safetensors_tensor *tensor) {
   char name[GRAFT_WEIGHT_MAX_NAME];
-  if (source->type != GRAFT_WEIGHT_BF16 || source->profile == NULL) return GRAFT_OK;
+  return source->profile != NULL && layer_name(source, tensor->name, name) && source->profile->is_quantized(name);
+}
+
+static bool ends_in(const char *name, const char *suffix) {
+  const size_t n = strlen(name), n_suffix = strlen(suffix);
+  return n >= n_suffix && strcmp(name + n - n_suffix, suffix) == 0;
+}
+
+static bool is_float(const graft_safetensors_tensor *tensor) {
+  return tensor->dtype == GRAFT_F32 || tensor->dtype == GRAFT_F16 || tensor->dtype == GRAFT_BF16;
+}
+
+// Whether |tensor|, a matrix, filters or a bias, must have the type of activations. Weights of norms keep their own.
+static bool follows_activations(const graft_weight_source *source, const graft_safetensors_tensor *tensor) {
+  const bool is_quantized_later = source->type == GRAFT_WEIGHT_INT8 || source->type == GRAFT_WEIGHT_INT8_CONVROT;
+  if (source->activations == NULL || !is_float(tensor) || tensor->dtype == source->activations) return false;
+  if (tensor->rank == 1) return ends_in(tensor->name, ".bias");
+  return ends_in(tensor->name, ".weight") && !(is_quantized_later && is_layer(source, tensor));
+}
+
+static graft_status add_floats(graft_converted *c, const graft_weight_source *source, graft_error *error) {
   for (size_t i = 0; i < graft_weights_count(source->weights); ++i) {
     const graft_safetensors_tensor *tensor = graft_weights_at(source->weights, i);
-    if (tensor->dtype != GRAFT_F32 || !layer_name(source, tensor->name, name)) continue;
-    if (source->profile->is_quantized(name)) GRAFT_TRY(add(c, tensor, NULL, GRAFT_BF16, error));
+    const bool is_wide = wants_half(source) && tensor->dtype == GRAFT_F32 && is_layer(source, tensor);
+    if (!is_wide && !follows_activations(source, tensor)) continue;
+    GRAFT_TRY(add(c, tensor, NULL, wanted_dtype(source), error));
   }
   return GRAFT_OK;
 }
@@ -116,7 +146,7 @@ void graft_converted_free(graft_converted *converted) {
 }
 
 static void convert_row(const entry *e, int64_t row, float *values) {
-  const int64_t k = e->source->shape[1];
+  const int64_t k = e->k;
   graft_dtype from = e->source->dtype, to = e->tensor.dtype;
   const char *bytes = (const char *)e->source->data + row * k * (int64_t)from->block_bytes;
   from->to_f32(bytes, values, (size_t)k);
@@ -136,9 +166,9 @@ static void convert_item(void *arg, int64_t item) {
   size_t i = 0;
   while (i + 1 < c->n_entries && c->entries[i + 1].first_item <= item) ++i;
   const entry *e = &c->entries[i];
-  const int64_t first = (item - e->first_item) * e->rows_per_item, n = e->source->shape[0];
+  const int64_t first = (item - e->first_item) * e->rows_per_item, n = e->n_rows;
   const int64_t end = first + e->rows_per_item < n ? first + e->rows_per_item : n;
-  float *values = malloc((size_t)e->source->shape[1] * sizeof *values);
+  float *values = malloc((size_t)e->k * sizeof *values);
   if (values == NULL) {
     atomic_store(&c->has_failed, true);
     return;

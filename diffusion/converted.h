@@ -6,9 +6,10 @@
 #include "diffusion/weight_source.h"
 #include "graft/device.h"
 
-// Sets memory aside for the layers of |source| that must be converted: quantised ones where |source->type| asks for
-// floating-point numbers, or where they themselves ask for floating-point products; F32 ones where the type is bf16.
-// Fills nothing. NULL where there is nothing to convert. Errors: GRAFT_E_NO_MEMORY.
+// Sets memory aside for what must be converted of |source|: quantised layers where |source->type| asks for
+// floating-point numbers, or where they themselves ask for floating-point products; F32 layers where the type is bf16
+// or f16; weights and biases of another type than |source->activations|. Fills nothing. NULL where there is nothing to
+// convert. Errors: GRAFT_E_NO_MEMORY.
 GRAFT_NODISCARD graft_status graft_converted_create(const graft_weight_source *source, graft_error *error,
                                                     graft_converted **out_converted);
 void graft_converted_free(graft_converted *converted);

@@ -7,6 +7,7 @@
 #include "formats/excerpt.h"
 #include "ops/binary/binary.h"
 #include "ops/conv2d/conv2d.h"
+#include "ops/copy/copy.h"
 #include "ops/linear/linear.h"
 #include "ops/linear_i8/linear_i8.h"
 #include "ops/rms_norm/rms_norm.h"
@@ -18,7 +19,8 @@ void graft_model_init(graft_model *model, graft_graph *graph, const graft_weight
 
 void graft_model_init_source(graft_model *model, graft_graph *graph, const graft_weight_source *source,
                              const char *prefix) {
-  *model = (graft_model){.graph = graph, .source = *source};
+  *model =
+      (graft_model){.graph = graph, .source = *source, .dtype = source->activations ? source->activations : GRAFT_F32};
   snprintf(model->name, sizeof model->name, "%s", prefix);
 }
 
@@ -77,13 +79,20 @@ bool graft_model_has(const graft_model *model, const char *name) {
   return graft_weight_source_find(&model->source, full_name_of(model, name).text, &tensor);
 }
 
+static const char *origin_of(const graft_model *model) {
+  return model->source.made_up ? "made-up weights" : graft_weights_path(model->source.weights);
+}
+
+static graft_excerpt path_of(const graft_model *model, const graft_safetensors_tensor *tensor) {
+  return graft_excerpt_path(tensor->file ? graft_safetensors_path(tensor->file) : origin_of(model));
+}
+
 int64_t graft_model_dim(graft_model *model, const char *name, int32_t axis) {
   graft_safetensors_tensor tensor;
   if (!find(model, name, &tensor)) return 1;
   if (axis < tensor.rank && tensor.shape[axis] > 0) return tensor.shape[axis];
   GRAFT_GRAPH_FAIL(model->graph, GRAFT_E_SHAPE, "%s: the tensor %s has no dimension %d with entries",
-                   graft_excerpt_path(graft_safetensors_path(tensor.file)).text, graft_excerpt_name(tensor.name).text,
-                   axis);
+                   path_of(model, &tensor).text, graft_excerpt_name(tensor.name).text, axis);
   return 1;
 }
 
@@ -111,11 +120,6 @@ static shape_text shape_of(int32_t rank, const int64_t *shape) {
   size_t length = strlen(out.text);
   snprintf(out.text + length, sizeof out.text - length, "]");
   return out;
-}
-
-static graft_excerpt path_of(const graft_model *model, const graft_safetensors_tensor *tensor) {
-  return graft_excerpt_path(tensor->file ? graft_safetensors_path(tensor->file)
-                                         : graft_weights_path(model->source.weights));
 }
 
 static bool check_shape(graft_model *model, const graft_safetensors_tensor *tensor, int32_t rank,
@@ -210,7 +214,7 @@ static graft_tensor *linear_i8(graft_model *model, graft_tensor *x, const linear
       .weight_scale = scale_of(model, l),
       .bias = l->bias,
   };
-  return graft_linear_i8(model->graph, &inputs, &(graft_linear_i8_attrs){.group = group});
+  return graft_linear_i8(model->graph, &inputs, &(graft_linear_i8_attrs){.group = group, .y_dtype = model->dtype});
 }
 
 // A weight of float8 with a scale: y = (x · weightᵀ) · scale + bias.
@@ -235,9 +239,10 @@ static graft_tensor *linear(graft_model *model, graft_tensor *x, const char *nam
   if (!check_shape(model, &l.found.weight, 2, (int64_t[]){size.n_out, size.n_in})) return NULL;
   const bool is_i8 = l.found.is_quantized && l.found.format == GRAFT_QUANTIZED_INT8;
   if (is_i8) return linear_i8(model, x, &l, l.found.group);
-  if (l.found.has_scale) return linear_f8(model, x, &l);
   if (!l.found.is_quantized && graft_weight_source_quantizes(source, full.text, size.n_in, &group))
     return linear_i8(model, x, &l, group);
+  x = graft_cast(model->graph, x, model->dtype);
+  if (l.found.has_scale) return linear_f8(model, x, &l);
   return graft_linear(model->graph, x, float_constant(model, &l.found.weight, l.weight_name.text), bias);
 }
 
@@ -255,6 +260,7 @@ graft_tensor *graft_model_conv2d(graft_model *model, graft_tensor *x, const char
   const graft_conv2d_attrs attrs = {
       .stride = {conv->stride, conv->stride}, .padding = {p[0], p[1], p[2], p[3]}, .dilation = {1, 1}, .groups = 1};
   graft_tensor *weight = suffixed(model, name, "weight", 4, shape);
+  x = graft_cast(model->graph, x, model->dtype);
   return graft_conv2d(model->graph, x, weight, suffixed(model, name, "bias", 1, &conv->n_out), &attrs);
 }
 
@@ -279,7 +285,7 @@ static graft_status fail_missing(const graft_model *model, graft_error *error) {
     snprintf(list + length, sizeof list - length, "%s%s", i ? ", " : "", graft_excerpt_name(model->missing[i]).text);
   }
   return GRAFT_FAIL(error, GRAFT_E_NOT_FOUND, "%s: %u tensor%s missing: %s%s",
-                    graft_excerpt_path(graft_weights_path(model->source.weights)).text, model->n_missing,
+                    graft_excerpt_path(origin_of(model)).text, model->n_missing,
                     model->n_missing == 1 ? " is" : "s are", list, model->n_missing > n ? ", …" : "");
 }
 

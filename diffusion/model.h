@@ -33,6 +33,7 @@ typedef struct graft_model_quantized {
 typedef struct graft_model {
   graft_graph *graph;
   graft_weight_source source;
+  graft_dtype dtype;                                            // of activations: what layers take and give
   graft_model_quantized quantized[GRAFT_MODEL_KEPT_QUANTIZED];  // last used first
   char name[GRAFT_MODEL_MAX_NAME];                              // prefix and open scopes, each ended by a dot
   uint32_t lengths[GRAFT_MODEL_MAX_DEPTH];
@@ -66,12 +67,13 @@ typedef struct graft_model_size {
   int64_t n_in, n_out;
 } graft_model_size;
 
-// x · weightᵀ with `name.weight` [n_out, n_in]; the second also adds `name.bias`. Quantised weights are used as they
-// are; with int8 ones x is rotated and quantised once for all layers that read it.
+// x · weightᵀ with `name.weight` [n_out, n_in]; the second also adds `name.bias`. x becomes model->dtype, which the
+// result has, too. Quantised weights are used as they are; with int8 ones x is rotated and quantised once for all
+// layers that read it.
 graft_tensor *graft_model_linear(graft_model *model, graft_tensor *x, const char *name, graft_model_size size);
 graft_tensor *graft_model_linear_bias(graft_model *model, graft_tensor *x, const char *name, graft_model_size size);
 
-// Square convolution with `name.weight` [n_out, n_in, kernel, kernel] and `name.bias`.
+// Square convolution with `name.weight` [n_out, n_in, kernel, kernel] and `name.bias`, in model->dtype.
 typedef struct graft_model_conv {
   int64_t n_in, n_out, kernel, stride;
   int64_t padding[4];  // top, bottom, left, right

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "diffusion/converted.h"
+#include "diffusion/made_up.h"
+#include "graft/cuda.h"
 #include "ops/common/hadamard.h"
 
 static const char *const prefixes[] = {"", "model.diffusion_model.", "diffusion_model.", "transformer."};
@@ -54,10 +56,12 @@ static graft_safetensors_tensor rows_of(const graft_safetensors_tensor *tensor, 
 
 bool graft_weight_source_find(const graft_weight_source *source, const char *name,
                               graft_safetensors_tensor *out_tensor) {
+  if (source->made_up != NULL) return graft_made_up_find(source->made_up, name, out_tensor);
   const graft_weight_place place = place_of(source, name);
   const graft_safetensors_tensor *tensor = graft_weights_find(source->weights, place.name);
   if (tensor == NULL) return false;
-  *out_tensor = rows_of(tensor, &place);
+  const graft_safetensors_tensor *converted = graft_converted_find(source->converted, tensor);
+  *out_tensor = rows_of(converted ? converted : tensor, &place);
   return true;
 }
 
@@ -72,11 +76,13 @@ static const graft_quantized_layer *quantized_at(const graft_weight_source *sour
 }
 
 bool graft_weight_source_is_quantized(const graft_weight_source *source, const char *name) {
+  if (source->made_up != NULL) return false;
   const graft_weight_place place = place_of(source, name);
   return quantized_at(source, &place) != NULL;
 }
 
 bool graft_weight_source_layer(const graft_weight_source *source, const char *name, graft_weight_layer *out_layer) {
+  if (source->made_up != NULL) return graft_made_up_layer(source->made_up, name, out_layer);
   char weight[GRAFT_WEIGHT_MAX_NAME];
   snprintf(weight, sizeof weight, "%s.weight", name);
   const graft_weight_place place = place_of(source, weight);
@@ -94,6 +100,18 @@ bool graft_weight_source_layer(const graft_weight_source *source, const char *na
   if (layer->scale == NULL) return true;
   out_layer->scale = layer->scale->bytes > sizeof(float) ? rows_of(layer->scale, &place) : *layer->scale;
   return true;
+}
+
+// GPUs multiply 16-bit numbers many times as fast as f32. On the CPU f32 costs no more, and is better.
+graft_dtype graft_weight_type_activations(graft_weight_type type, const graft_device *device) {
+  if (graft_device_service(device, GRAFT_GPU_CONTEXT_SERVICE) == NULL) return GRAFT_F32;
+  switch (type) {
+    case GRAFT_WEIGHT_F16: return GRAFT_F16;
+    case GRAFT_WEIGHT_BF16:
+    case GRAFT_WEIGHT_INT8:
+    case GRAFT_WEIGHT_INT8_CONVROT: return GRAFT_BF16;
+    default: return GRAFT_F32;
+  }
 }
 
 bool graft_weight_source_quantizes(const graft_weight_source *source, const char *name, int64_t n_in,

@@ -4,6 +4,7 @@
 #define GRAFT_DIFFUSION_WEIGHT_SOURCE_H
 
 #include "formats/quantized.h"
+#include "graft/device.h"
 #include "graft/diffusion.h"
 
 enum { GRAFT_WEIGHT_MAX_NAME = 192 };
@@ -27,6 +28,7 @@ typedef struct graft_weight_profile {
 } graft_weight_profile;
 
 typedef struct graft_converted graft_converted;
+typedef struct graft_made_up graft_made_up;
 
 // Zero-initialise; all is borrowed.
 typedef struct graft_weight_source {
@@ -36,7 +38,11 @@ typedef struct graft_weight_source {
   const char *prefix;                   // of all names in the files; NULL: none
   bool is_comfy;                        // the files have ComfyUI's names
   graft_weight_type type;
-  const graft_converted *converted;  // layers whose weights were converted beforehand; NULL: none
+  // What is computed with between layers: GRAFT_BF16 or GRAFT_F16, and weights of layers become it; NULL: float32, and
+  // weights stay as they are stored.
+  graft_dtype activations;
+  graft_made_up *made_up;            // instead of all above but |type|: diffusion/made_up.h; NULL: none
+  const graft_converted *converted;  // weights that were converted beforehand; NULL: none
 } graft_weight_source;
 
 // Finds out how the files of |source->weights| name tensors: sets prefix and is_comfy.
@@ -62,6 +68,10 @@ typedef struct graft_weight_layer {
 
 // The layer that builders call |name|, without ".weight"; false where there is none. Thread-safe.
 bool graft_weight_source_layer(const graft_weight_source *source, const char *name, graft_weight_layer *out_layer);
+
+// What is computed with between layers where the caller has no wish (graft_pipeline_options): GRAFT_BF16, GRAFT_F16 or
+// GRAFT_F32. Thread-safe.
+graft_dtype graft_weight_type_activations(graft_weight_type type, const graft_device *device);
 
 // Whether the layer |name| is to be quantised while it is loaded, and in groups of how many of |n_in| inputs.
 bool graft_weight_source_quantizes(const graft_weight_source *source, const char *name, int64_t n_in,

@@ -131,7 +131,7 @@ void graft_autoencoder_build_decoder(graft_model *model, const graft_autoencoder
   }
   x = head(&b, x, n, c->out_channels);
   graft_model_pop(model);
-  graft_graph_output(model->graph, x, "image");
+  graft_graph_output(model->graph, graft_cast(model->graph, x, GRAFT_F32), "image");
 }
 
 void graft_autoencoder_build_encoder(graft_model *model, const graft_autoencoder_config *c,
@@ -153,6 +153,7 @@ void graft_autoencoder_build_encoder(graft_model *model, const graft_autoencoder
   x = head(&b, middle(&b, x, n), n, n_moments);
   graft_model_pop(model);
   if (c->has_quant_conv) x = conv1x1(&b, x, "quant_conv", n_moments, n_moments);
+  x = graft_cast(model->graph, x, GRAFT_F32);
   graft_graph_output(model->graph, graft_slice(model->graph, x, 1, 0, c->latent_channels), "mean");
   graft_graph_output(model->graph, graft_slice(model->graph, x, 1, c->latent_channels, n_moments), "logvar");
 }

@@ -94,6 +94,7 @@ static graft_status read_configured_part(graft_pipeline *pipeline, part_id id, g
   graft_status status = read_config(pipeline, id, json, error);
   graft_json_close(json);
   GRAFT_TRY(status);
+  part->source.activations = pipeline->activations;
   if (id == PART_TRANSFORMER) {
     part->source.profile = &graft_z_image_profile;
     part->source.type = pipeline->type;
@@ -190,9 +191,10 @@ bool graft_weight_type_parse(const char *text, graft_weight_type *out_type) {
   static const char *const names[] = {[GRAFT_WEIGHT_INT8_CONVROT] = "int8_convrot",
                                       [GRAFT_WEIGHT_INT8] = "int8",
                                       [GRAFT_WEIGHT_BF16] = "bf16",
-                                      [GRAFT_WEIGHT_F32] = "f32"};
-  for (size_t i = 1; i < sizeof names / sizeof names[0]; ++i) {
-    if (strcmp(text, names[i]) != 0) continue;
+                                      [GRAFT_WEIGHT_F32] = "f32",
+                                      [GRAFT_WEIGHT_F16] = "f16"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
+    if (names[i] == NULL || strcmp(text, names[i]) != 0) continue;
     *out_type = (graft_weight_type)i;
     return true;
   }
@@ -209,10 +211,16 @@ static graft_status find_recommended_type(graft_pipeline *pipeline, graft_error 
   if (!json) return GRAFT_OK;
   graft_status status = graft_json_get_string(json, "type", "", error, &name);
   if (status == GRAFT_OK && name[0] && !graft_weight_type_parse(name, &pipeline->type))
-    status = GRAFT_FAIL(error, GRAFT_E_FORMAT, "%s: `type` must be int8_convrot, int8, bf16 or f32, found %s",
+    status = GRAFT_FAIL(error, GRAFT_E_FORMAT, "%s: `type` must be int8_convrot, int8, bf16, f16 or f32, found %s",
                         graft_excerpt_path(graft_json_origin(json)).text, graft_excerpt_name(name).text);
   graft_json_close(json);
   return status;
+}
+
+static void choose_activations(graft_pipeline *pipeline) {
+  if (pipeline->activations == NULL)
+    pipeline->activations = graft_weight_type_activations(pipeline->type, pipeline->devices[0]);
+  if (pipeline->activations == GRAFT_F32) pipeline->activations = NULL;
 }
 
 // Without an index, a transformer's own folder is a model too: enough to plan it.
@@ -246,6 +254,7 @@ graft_status graft_pipeline_read_folder(graft_pipeline *pipeline, graft_error *e
     GRAFT_TRY(find_transformer(pipeline, error));
   }
   GRAFT_TRY(find_recommended_type(pipeline, error));
+  choose_activations(pipeline);
   for (int id = 0; id < N_PARTS; ++id) {
     GRAFT_TRY(read_part(pipeline, (part_id)id, error));
     has_any = has_any || pipeline->parts[id].is_present;

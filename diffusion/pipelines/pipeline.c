@@ -30,7 +30,11 @@ static graft_status set_options(graft_pipeline *pipeline, const graft_pipeline_o
     pipeline->force_kernel = options.force_kernel;
     pipeline->transformer_path = options.transformer;
     pipeline->type = options.type;
+    pipeline->activations = options.activations;
   }
+  if (pipeline->activations != NULL && pipeline->activations != GRAFT_F32 && pipeline->activations != GRAFT_BF16 &&
+      pipeline->activations != GRAFT_F16)
+    return GRAFT_FAIL(error, GRAFT_E_INVALID, "activations are f32, bf16 or f16, not %s", pipeline->activations->name);
   if (pipeline->n_devices > 0) return GRAFT_OK;
   GRAFT_TRY(graft_device_open(pipeline->context, "cpu", &pipeline->devices[0]));
   pipeline->n_devices = 1;

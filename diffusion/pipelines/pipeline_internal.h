@@ -61,6 +61,7 @@ struct graft_pipeline {
   const char *force_kernel;
   const char *transformer_path;  // while the pipeline is opened: weights used instead of the model's; NULL: none
   graft_weight_type type;
+  graft_dtype activations;  // GRAFT_BF16 or GRAFT_F16; NULL: f32
   char *path;
   const pipeline_family *family;
   pipeline_part parts[N_PARTS];

@@ -6,6 +6,7 @@
 
 #include "formats/excerpt.h"
 #include "ops/binary/binary.h"
+#include "ops/copy/copy.h"
 #include "ops/embedding/embedding.h"
 #include "ops/rotary_embedding/rotary_embedding.h"
 #include "ops/scaled_dot_product_attention/scaled_dot_product_attention.h"
@@ -144,7 +145,7 @@ static void output_hidden(graft_model *m, const graft_qwen3_shape *shape, graft_
   if (!shape->with_hidden) return;
   char name[32];
   snprintf(name, sizeof name, "hidden.%lld", (long long)index);
-  graft_graph_output(m->graph, x, name);
+  graft_graph_output(m->graph, graft_cast(m->graph, x, GRAFT_F32), name);
 }
 
 void graft_qwen3_build(graft_model *m, const graft_qwen3_config *c, const graft_qwen3_shape *shape) {
@@ -156,7 +157,7 @@ void graft_qwen3_build(graft_model *m, const graft_qwen3_config *c, const graft_
   if (shape->has_mask) args.mask = graft_model_input(m, "mask", GRAFT_BOOL, 2, tokens);
 
   graft_tensor *words = graft_model_weight(m, "embed_tokens.weight", 2, (int64_t[]){c->vocab_size, c->hidden_size});
-  graft_tensor *x = graft_embedding(m->graph, ids, words, GRAFT_F32);
+  graft_tensor *x = graft_embedding(m->graph, ids, words, m->dtype);
   output_hidden(m, shape, x, 0);
   for (int64_t i = 0; i < shape->n_layers; ++i) {
     graft_model_push(m, "layers.%d", (int)i);
@@ -165,7 +166,7 @@ void graft_qwen3_build(graft_model *m, const graft_qwen3_config *c, const graft_
     if (i + 1 == c->n_layers) x = graft_model_rms_norm(m, x, "norm", c->hidden_size, c->norm_eps);
     output_hidden(m, shape, x, i + 1);
   }
-  graft_graph_output(m->graph, x, "embeds");
+  graft_graph_output(m->graph, graft_cast(m->graph, x, GRAFT_F32), "embeds");
 }
 
 void graft_qwen3_rotary(const graft_qwen3_config *config, int64_t n_tokens, float *table) {

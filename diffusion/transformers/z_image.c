@@ -46,7 +46,7 @@ int64_t graft_z_image_n_image_tokens(const graft_z_image_config *config, const g
 }
 
 static void output(const builder *b, graft_tensor *x, const char *name) {
-  if (b->shape->with_blocks) graft_graph_output(b->graph, x, name);
+  if (b->shape->with_blocks) graft_graph_output(b->graph, graft_cast(b->graph, x, GRAFT_F32), name);
 }
 
 static graft_tensor *heads(builder *b, graft_tensor *x, const char *name, int64_t n) {
@@ -153,7 +153,7 @@ static graft_tensor *embed_time(builder *b, graft_tensor *time) {
 
 static graft_tensor *pad_token(builder *b, const char *name) {
   graft_tensor *token = graft_model_weight(b->model, name, 2, (int64_t[]){1, b->config->dim});
-  return graft_reshape(b->graph, graft_cast(b->graph, token, GRAFT_F32), 3, (int64_t[]){1, 1, b->config->dim});
+  return graft_reshape(b->graph, graft_cast(b->graph, token, b->model->dtype), 3, (int64_t[]){1, 1, b->config->dim});
 }
 
 // [B, C, H, W] → [B, patches, (row in patch, column in patch, channel)]
@@ -210,6 +210,7 @@ static graft_tensor *final_layer(builder *b, graft_tensor *x, const char *patch_
   x = graft_layer_norm(b->graph, x, graft_graph_none(), graft_graph_none(), FINAL_NORM_EPS);
   const graft_model_size size = {c->dim, c->patch * c->patch * c->in_channels};
   x = graft_model_linear_bias(b->model, graft_mul(b->graph, x, scale), "linear", size);
+  x = graft_cast(b->graph, x, GRAFT_F32);
   graft_model_pop(b->model);
   graft_model_pop(b->model);
   output(b, x, "final_layer");

@@ -37,7 +37,7 @@ GRAFT_API const char *graft_pipeline_stage_name(graft_pipeline_stage stage);
 
 // How the transformer's linear layers are computed. The int8 types quantise the layers of its blocks while they are
 // loaded, rotated or not; activations are quantised row by row. With the others quantised weights become floating-point
-// numbers. Arithmetic other than int8's is that of float32 (docs/numerics.md).
+// numbers. Sums are float32 throughout (docs/numerics.md).
 typedef enum graft_weight_type {
   GRAFT_WEIGHT_AS_STORED = 0,
   GRAFT_WEIGHT_INT8_CONVROT,
@@ -47,9 +47,10 @@ typedef enum graft_weight_type {
   // What the model's folder recommends (`type` in graft_defaults.json), else, and for other weights than its own, as
   // stored.
   GRAFT_WEIGHT_RECOMMENDED,
+  GRAFT_WEIGHT_F16,  // weights are stored as f16
 } graft_weight_type;
 
-// Finds the type called |text|: "int8_convrot", "int8", "bf16" or "f32"; false for any other text. Thread-safe.
+// Finds the type called |text|: "int8_convrot", "int8", "bf16", "f16" or "f32"; false for any other text. Thread-safe.
 GRAFT_API bool graft_weight_type_parse(const char *text, graft_weight_type *out_type);
 
 // Zero-initialise, set struct_size and what differs from the defaults.
@@ -65,6 +66,10 @@ typedef struct graft_pipeline_options {
   // Several devices, best first, instead of |device|: graft_plan_options.devices of every plan. At most 16.
   graft_device *const *devices;
   uint32_t n_devices;
+  // What all networks hand from layer to layer: GRAFT_F32, GRAFT_BF16 or GRAFT_F16; with the latter two weights of
+  // layers become it as well. Noise, latents and pictures are f32 all the same. NULL: f32, but on a GPU f16 with the
+  // type f16, and bf16 with bf16 and the int8 types.
+  graft_dtype activations;
 } graft_pipeline_options;
 
 // Opens a model in the diffusers folder layout: |path| holds model_index.json, or only some of the part folders, or is
@@ -72,7 +77,7 @@ typedef struct graft_pipeline_options {
 // may be missing: such a pipeline can be described, measured and planned as far as it goes. |options| may be NULL.
 // Errors: GRAFT_E_NOT_FOUND (no model there), GRAFT_E_FORMAT (a file is broken), GRAFT_E_UNSUPPORTED (a class or an
 // option of a configuration that graft does not know, or a format of quantised layers; the sentence names it and what
-// is supported), GRAFT_E_IO, GRAFT_E_NO_MEMORY.
+// is supported), GRAFT_E_IO, GRAFT_E_NO_MEMORY, GRAFT_E_INVALID (an option).
 GRAFT_API GRAFT_NODISCARD graft_status graft_pipeline_open(graft_context *context, const char *path,
                                                            const graft_pipeline_options *options,
                                                            graft_pipeline **out_pipeline);

@@ -32,6 +32,7 @@ const graft_op_case graft_quantize_convrot_i8_cases[GRAFT_QUANTIZE_CONVROT_I8_N_
     CASE("group_256", 256, 3, 512),
     CASE("group_1024", 1024, 2, 2048),
     CASE("group_4096", 4096, 1, 1, 2, 4096),
+    CASE("long_rows", 4096, 3, 61440),
     {.name = "zero_rows",
      .attrs = ATTRS(16, GRAFT_QUANTIZE_F32),
      .n_inputs = 1,

@@ -41,6 +41,31 @@ static void generations_are_timed(void **state) {
   temp_folder_remove(&model);
 }
 
+static void a_transformer_is_timed_without_files_of_weights(void **state) {
+  (void)state;
+  const temp_folder model = temp_folder_create();
+  tiny_model_write(&model, NULL);
+  static const char *const types[] = {"bf16", "f16", "f32", "int8_convrot"};
+  for (int i = 0; i < 4; ++i) {
+    program_result result = GRAFT(NULL, "bench", "transformer", "-m", model.path, "--runs", "2", "--size", "64x32",
+                                  "--tokens", "5", "--type", types[i], "--json");
+    assert_code(&result, 0);
+    json_t *times = parse_json(result.output);
+    assert_string_equal(json_string_value(json_object_get(times, "weights")), types[i]);
+    assert_int_equal(number_of(times, "runs"), 2);
+    assert_int_equal(number_of(times, "prompt_tokens"), 5);
+    assert_true(number_of(times, "seconds") >= number_of(times, "best_seconds"));
+    assert_true(number_of(times, "best_seconds") > 0 && number_of(times, "flops") > 0);
+    json_decref(times);
+    program_result_release(&result);
+  }
+  assert_prints(GRAFT(NULL, "bench", "transformer", "-m", model.path, "--runs", "1", "--size", "32x32"),
+                "one evaluation");
+  assert_refused(GRAFT(NULL, "bench", "transformer", "-m", model.path, "--size", "31x32"), 1, "multiples of");
+  assert_refused(GRAFT(NULL, "bench", "transformer", "-m", "/nowhere", "--size", "32x32"), 1, "/nowhere");
+  temp_folder_remove(&model);
+}
+
 // The page must work from a folder without a network.
 static void kernels_make_a_page_of_their_own(void **state) {
   (void)state;
@@ -56,6 +81,7 @@ static void kernels_make_a_page_of_their_own(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(peak_is_measured), cmocka_unit_test(generations_are_timed),
+                                     cmocka_unit_test(a_transformer_is_timed_without_files_of_weights),
                                      cmocka_unit_test(kernels_make_a_page_of_their_own)};
   return cmocka_run_group_tests_name("cli.bench", tests, NULL, NULL);
 }

@@ -55,6 +55,17 @@ double golden_error(const float *got, const float *want, size_t n) {
   return isfinite(error) ? error : HUGE_VAL;
 }
 
+double golden_shown(float sample) {
+  const double value = (double)sample / 2 + 0.5;
+  return value < 0 ? 0 : value > 1 ? 1 : value;
+}
+
+double golden_psnr(const float *got, const float *want, size_t n) {
+  double sum = 0;
+  for (size_t i = 0; i < n; ++i) sum += pow(golden_shown(got[i]) - golden_shown(want[i]), 2);
+  return -10 * log10(sum / (double)n);
+}
+
 void golden_expect(const char *what, const float *got, const float *want, size_t n, double bound) {
   const double error = golden_error(got, want, n);
   print_message("    %-28s relative error %.2e, allowed %.0e\n", what, error, bound);

@@ -34,6 +34,10 @@ const graft_safetensors_tensor *golden_tensor(const graft_weights *weights, cons
 // ‖got - want‖ / ‖want‖ over |n| values; infinite where something is no number.
 double golden_error(const float *got, const float *want, size_t n);
 
+// What is shown of a picture's sample, 0 … 1, and the peak signal to noise ratio in dB of two pictures so shown.
+double golden_shown(float sample);
+double golden_psnr(const float *got, const float *want, size_t n);
+
 // Prints the error and fails the test when it is above |bound|.
 void golden_expect(const char *what, const float *got, const float *want, size_t n, double bound);
 

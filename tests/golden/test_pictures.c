@@ -20,25 +20,13 @@ static void expect_values(const capture *c, const char *name, const graft_weight
   golden_expect(wanted, got->data, want->data, want->bytes / sizeof(float), bound);
 }
 
-static double shown(float sample) {
-  const double value = (double)sample / 2 + 0.5;
-  return value < 0 ? 0 : value > 1 ? 1 : value;
-}
-
-// Peak signal to noise ratio of the pictures as they are shown, in dB.
-static double psnr(const float *got, const float *want, size_t n) {
-  double sum = 0;
-  for (size_t i = 0; i < n; ++i) sum += pow(shown(got[i]) - shown(want[i]), 2);
-  return -10 * log10(sum / (double)n);
-}
-
 // The worst difference of a byte, which rounding alone can make 1.
 static int byte_difference(const graft_generate_result *result, const float *want) {
   const size_t n = (size_t)result->width * (size_t)result->height;
   int worst = 0;
   for (size_t i = 0; i < n; ++i)
     for (size_t c = 0; c < 3; ++c) {
-      const int wanted = (int)rint(shown(want[c * n + i]) * 255), got = result->rgb[3 * i + c];
+      const int wanted = (int)rint(golden_shown(want[c * n + i]) * 255), got = result->rgb[3 * i + c];
       const int difference = got > wanted ? got - wanted : wanted - got;
       if (difference > worst) worst = difference;
     }
@@ -49,7 +37,7 @@ static void expect_picture(const capture *c, const graft_weights *reference) {
   const graft_safetensors_tensor *want = golden_tensor(reference, "image");
   const captured *got = capture_find(c, "image");
   assert_int_equal(graft_tensor_desc_bytes(&got->desc), want->bytes);
-  const double decibels = psnr(got->data, want->data, want->bytes / sizeof(float));
+  const double decibels = golden_psnr(got->data, want->data, want->bytes / sizeof(float));
   print_message("    %-28s %.1f dB, at least 65\n", "picture", decibels);
   assert_true(decibels >= 65);
   assert_in_range(byte_difference(&c->result, want->data), 0, 1);

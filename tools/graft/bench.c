@@ -8,6 +8,8 @@
 
 #include "graft/cpu.h"
 #include "graft/diffusion.h"
+#include "testing/device_peak.h"
+#include "tools/graft/bench_transformer.h"
 #include "tools/graft/device_list.h"
 #include "tools/graft/progress.h"
 #include "tools/graft/tool.h"
@@ -18,7 +20,7 @@ enum { MAX_RUNS = 1000 };
 typedef struct bench_wishes {
   const char *model, *prompt, *fusion, *transformer, *type_name, *devices;
   graft_weight_type type;
-  int64_t n_runs, n_threads, n_steps, size[2];
+  int64_t n_runs, n_threads, n_steps, n_tokens, size[2];
   bool as_json, has_steps, has_size;
 } bench_wishes;
 
@@ -74,7 +76,45 @@ static void print_peaks(const tool_peaks *peaks) {
   printf("memory copy        %8.1f GB/s      read and written\n", peaks->bandwidth.copy_gbytes);
 }
 
+static json_t *describe_device_peaks(const graft_device *device, const graft_device_peaks *peaks) {
+  graft_device_info info = {.struct_size = sizeof info};
+  graft_device_describe(device, &info);
+  json_t *json = json_pack("{s:s, s:f, s:f}", "device", info.name, "copy_gb_per_s", peaks->copy_gbytes, "clock_ghz",
+                           peaks->clock_ghz);
+  for (int i = 0; i < GRAFT_N_PRODUCTS; ++i) {
+    char key[32];
+    snprintf(key, sizeof key, "%s_tops", graft_device_product_name((graft_device_product)i));
+    json_object_set_new(json, key, json_real(peaks->teraops[i]));
+  }
+  return json;
+}
+
+static void print_device_peaks(const graft_device_peaks *peaks) {
+  printf("copies             %8.1f GB/s      read and written\n", peaks->copy_gbytes);
+  for (int i = 0; i < GRAFT_N_PRODUCTS; ++i) {
+    if (peaks->teraops[i] <= 0) continue;
+    printf("%-8s products  %8.1f TOP/s\n", graft_device_product_name((graft_device_product)i), peaks->teraops[i]);
+  }
+  if (peaks->clock_ghz > 0) printf("clock              %8.2f GHz       behind bf16 products\n", peaks->clock_ghz);
+}
+
+// What another device than the CPU can do.
+static int bench_device_peak(graft_context *context, const bench_wishes *wishes) {
+  enum { SIDE = 8192 };
+  const size_t copy_bytes = (size_t)1 << 30;
+  tool_device_list devices;
+  graft_device_peaks peaks;
+  graft_status status = tool_device_list_open(context, wishes->devices, &devices);
+  if (status == GRAFT_OK)
+    status = graft_device_peaks_measure(devices.items[0], copy_bytes, SIDE, graft_context_error_slot(context), &peaks);
+  if (status != GRAFT_OK) return tool_report(graft_context_error(context));
+  if (wishes->as_json) return tool_print_json(describe_device_peaks(devices.items[0], &peaks));
+  print_device_peaks(&peaks);
+  return tool_finish_output(TOOL_OK);
+}
+
 static int bench_peak(graft_context *context, const bench_wishes *wishes) {
+  if (wishes->devices != NULL && strncmp(wishes->devices, "cpu", 3) != 0) return bench_device_peak(context, wishes);
   tool_peaks peaks;
   if (tool_measure_peaks(context, &peaks) != GRAFT_OK) return tool_report(graft_context_error(context));
   if (wishes->as_json) return tool_print_json(tool_describe_peaks(&peaks));
@@ -189,20 +229,39 @@ static int bench_generate(graft_context *context, const bench_wishes *wishes) {
   return tool_finish_output(TOOL_OK);
 }
 
+static int bench_transformer(graft_context *context, const bench_wishes *w) {
+  enum { SIDE = 1024, TOKENS = 77 };
+  const tool_bench_transformer_wishes wishes = {
+      .model = w->model,
+      .devices = w->devices,
+      .type = w->type_name != NULL ? w->type : GRAFT_WEIGHT_BF16,
+      .type_name = w->type_name != NULL ? w->type_name : "bf16",
+      .width = w->has_size ? w->size[0] : SIDE,
+      .height = w->has_size ? w->size[1] : SIDE,
+      .n_tokens = w->n_tokens > 0 ? w->n_tokens : TOKENS,
+      .n_runs = w->n_runs,
+      .as_json = w->as_json,
+  };
+  return tool_bench_transformer(context, &wishes);
+}
+
 static int run(const tool_command *self, int argc, char **argv) {
   bench_wishes w = {.prompt = "a red apple on a blue background", .n_runs = 5};
   const tool_option options[] = {
-      {"model", 'm', TOOL_TEXT, "FOLDER", "generate: model (default: the one that ships with graft).", &w.model, 0, 0,
-       NULL},
+      {"model", 'm', TOOL_TEXT, "FOLDER",
+       "generate: model (default: the one that ships with graft). transformer: whose sizes (default: Z-Image's 6 "
+       "billion).",
+       &w.model, 0, 0, NULL},
       {"prompt", 'p', TOOL_TEXT, "TEXT", "generate: what to draw.", &w.prompt, 0, 0, NULL},
-      {"device", 0, TOOL_TEXT, "NAMES", "generate: devices, best first: cuda:0,cpu (default: cpu).", &w.devices, 0, 0,
-       NULL},
+      {"device", 0, TOOL_TEXT, "NAMES", TOOL_DEVICES_HELP, &w.devices, 0, 0, NULL},
       {"transformer", 0, TOOL_TEXT, "FILE", TOOL_TRANSFORMER_HELP, &w.transformer, 0, 0, NULL},
       {"type", 0, TOOL_TEXT, "TYPE", TOOL_TYPE_HELP, &w.type_name, 0, 0, NULL},
       {"steps", 0, TOOL_INT, "N", "generate: sampler steps (default: the model's).", &w.n_steps, 1, TOOL_NO_LIMIT,
        &w.has_steps},
-      {"size", 0, TOOL_SIZE, "WxH", "generate: size in pixels (default: the model's).", w.size, 1, 1e6, &w.has_size},
-      {"runs", 0, TOOL_INT, "N", "generate: runs after the first (default: 5).", &w.n_runs, 1, MAX_RUNS, NULL},
+      {"size", 0, TOOL_SIZE, "WxH", "Size in pixels (default: the model's; transformer: 1024x1024).", w.size, 1, 1e6,
+       &w.has_size},
+      {"tokens", 0, TOOL_INT, "N", "transformer: tokens of the prompt (default: 77).", &w.n_tokens, 1, 1 << 20, NULL},
+      {"runs", 0, TOOL_INT, "N", "Runs after the first (default: 5).", &w.n_runs, 1, MAX_RUNS, NULL},
       {"threads", 0, TOOL_INT, "N", "CPU threads (default: all cores).", &w.n_threads, 1, 1024, NULL},
       {"fusion", 0, TOOL_TEXT, "RULES", "on, off, or fusion rules to leave out: -swiglu,-gated_residual.", &w.fusion, 0,
        0, NULL},
@@ -213,14 +272,17 @@ static int run(const tool_command *self, int argc, char **argv) {
   int parsed = tool_parse(self, argc, argv, options, sizeof options / sizeof options[0], &what, 1, &n);
   if (parsed == TOOL_PARSED) parsed = tool_weight_type(self, w.type_name, &w.type);
   if (parsed != TOOL_PARSED) return parsed;
-  bool is_peak = n == 1 && strcmp(what, "peak") == 0;
-  if (n == 0 || (!is_peak && strcmp(what, "generate") != 0))
-    return tool_usage(self, "say what to measure: graft bench generate, or graft bench peak");
+  bool is_peak = n == 1 && strcmp(what, "peak") == 0, is_transformer = n == 1 && strcmp(what, "transformer") == 0;
+  if (n == 0 || (!is_peak && !is_transformer && strcmp(what, "generate") != 0))
+    return tool_usage(self, "say what to measure: graft bench generate, graft bench transformer, or graft bench peak");
   graft_context *context = tool_open_planning_context(&(tool_planning){w.n_threads, w.fusion, w.devices});
   if (context == NULL) return TOOL_FAILED;
-  int code = is_peak ? bench_peak(context, &w) : bench_generate(context, &w);
+  int code = is_peak          ? bench_peak(context, &w)
+             : is_transformer ? bench_transformer(context, &w)
+                              : bench_generate(context, &w);
   graft_context_destroy(context);
   return code;
 }
 
-const tool_command tool_bench = {"bench", "Measures this machine, and graft on it.", "generate|peak [OPTIONS]", run};
+const tool_command tool_bench = {"bench", "Measures this machine, and graft on it.",
+                                 "generate|transformer|peak [OPTIONS]", run};

@@ -5,8 +5,8 @@
 #include "graft/diffusion.h"
 #include "tools/graft/tool.h"
 
-#define TOOL_TYPE_HELP                                                                       \
-  "How to compute the transformer: int8_convrot, int8, bf16 or f32; converts while loading " \
+#define TOOL_TYPE_HELP                                                                            \
+  "How to compute the transformer: int8_convrot, int8, bf16, f16 or f32; converts while loading " \
   "(default: what the model's folder recommends, else as the file has it)."
 #define TOOL_TRANSFORMER_HELP \
   "Use these weights instead of the model's transformer, for example one that `graft quantize` wrote."

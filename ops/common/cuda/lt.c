@@ -30,19 +30,35 @@ static graft_status check(cublasStatus_t result, const char *what, graft_error *
 }
 
 static cudaDataType_t data_type(graft_dtype_code code) {
-  return code == GRAFT_DTYPE_BF16 ? CUDA_R_16BF : code == GRAFT_DTYPE_F16 ? CUDA_R_16F : CUDA_R_32F;
+  switch (code) {
+    case GRAFT_DTYPE_BF16: return CUDA_R_16BF;
+    case GRAFT_DTYPE_F16: return CUDA_R_16F;
+    case GRAFT_DTYPE_I8: return CUDA_R_8I;
+    case GRAFT_DTYPE_I32: return CUDA_R_32I;
+    case GRAFT_DTYPE_F8_E4M3: return CUDA_R_8F_E4M3;
+    default: return CUDA_R_32F;
+  }
 }
 
 // The library counts in column-major order, in which yᵀ = bᵀ · aᵀ: its first operand is b, its second a.
 static graft_status describe_operation(const lt_functions *f, graft_lt *lt, graft_error *error) {
   const graft_lt_shape *shape = &lt->shape;
-  GRAFT_TRY(check(f->cublasLtMatmulDescCreate(&lt->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing", error));
+  const bool is_i8 = shape->operands == GRAFT_DTYPE_I8;
+  GRAFT_TRY(check(f->cublasLtMatmulDescCreate(&lt->operation, is_i8 ? CUBLAS_COMPUTE_32I : CUBLAS_COMPUTE_32F,
+                                              is_i8 ? CUDA_R_32I : CUDA_R_32F),
+                  "describing", error));
   const cublasOperation_t b = shape->is_b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t a = shape->is_a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
   GRAFT_TRY(check(f->cublasLtMatmulDescSetAttribute(lt->operation, CUBLASLT_MATMUL_DESC_TRANSA, &b, sizeof b),
                   "describing", error));
   GRAFT_TRY(check(f->cublasLtMatmulDescSetAttribute(lt->operation, CUBLASLT_MATMUL_DESC_TRANSB, &a, sizeof a),
                   "describing", error));
+  if (shape->operands == GRAFT_DTYPE_F8_E4M3) {
+    const int8_t is_fast = 1;  // sums stay on tensor cores
+    GRAFT_TRY(check(
+        f->cublasLtMatmulDescSetAttribute(lt->operation, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &is_fast, sizeof is_fast),
+        "describing", error));
+  }
   if (!shape->has_bias) return GRAFT_OK;
   const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
   const cudaDataType_t type = data_type(shape->result);
@@ -173,13 +189,16 @@ static graft_status run(const void *args, void *stream, graft_error *error) {
   const product *p = args;
   const graft_lt *lt = p->lt;
   const float one = 1, zero = 0;
+  const int32_t one_i8 = 1, zero_i8 = 0;
+  const bool is_i8 = p->shape.operands == GRAFT_DTYPE_I8;
   if (p->shape.has_bias) {
     GRAFT_TRY(check(p->set(lt->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->at.bias, sizeof p->at.bias),
                     "giving it a bias", error));
   }
   const cublasStatus_t result =
-      p->multiply(lt->handle, lt->operation, &one, p->at.b, lt->b, p->at.a, lt->a, &zero, p->at.y, lt->y, p->at.y,
-                  lt->y, &p->algorithm, p->at.workspace, p->workspace_bytes, stream);
+      p->multiply(lt->handle, lt->operation, is_i8 ? (const void *)&one_i8 : &one, p->at.b, lt->b, p->at.a, lt->a,
+                  is_i8 ? (const void *)&zero_i8 : &zero, p->at.y, lt->y, p->at.y, lt->y, &p->algorithm,
+                  p->at.workspace, p->workspace_bytes, stream);
   return check(result, "multiplying", error);
 }
 
@@ -202,7 +221,7 @@ graft_status graft_lt_encode(graft_encoder *encoder, graft_lt *lt, const graft_l
   p.multiply = f.cublasLtMatmul;
   p.set = f.cublasLtMatmulDescSetAttribute;
   if (!is_aligned(addresses)) {
-    const uint32_t bytes = lt->shape.operands == GRAFT_DTYPE_F32 ? 4 : 2;
+    const uint32_t bytes = lt->shape.operands == GRAFT_DTYPE_F32 || lt->shape.operands == GRAFT_DTYPE_I8 ? 4 : 2;
     GRAFT_TRY(choose(&f, lt, bytes, error, &p.algorithm));
   }
   const graft_cuda_call call = {.struct_size = sizeof call,

@@ -15,7 +15,8 @@ typedef struct graft_lt_shape {
   bool is_a_transposed;  // columns of a are dense
   bool is_b_transposed;  // columns of b are dense: b is stored as [n, k]
   bool has_bias;
-  graft_dtype_code operands, result;  // of a and b; of y and bias
+  // Of a and b; of y and bias. int8 gives int32, float8 (E4M3, b transposed and a not) bf16.
+  graft_dtype_code operands, result;
 } graft_lt_shape;
 
 typedef struct graft_lt {
