@@ -38,9 +38,10 @@ __device__ __forceinline__ void load_square(const graft_conv2d_gather_params &p,
 }
 
 extern "C" __global__ void __launch_bounds__(256) graft_conv2d_gather(const graft_conv2d_gather_params p) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, item = blockIdx.z;
-  const int pixel = blockIdx.x * GRAFT_CONV_GATHER_PIXELS + warp * 64 + lane % 8 * 8;
-  const int channel = blockIdx.y * GRAFT_CONV_GATHER_CHANNELS + lane / 8 * 8;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, item = blockIdx.y;
+  const int block = blockIdx.x / p.n_channel_blocks;
+  const int pixel = block * GRAFT_CONV_GATHER_PIXELS + warp * 64 + lane % 8 * 8;
+  const int channel = (blockIdx.x - block * p.n_channel_blocks) * GRAFT_CONV_GATHER_CHANNELS + lane / 8 * 8;
   if (pixel >= p.n_pixels || channel >= p.padded_channels) return;
   square s;
   load_square(p, item, channel, pixel, &s);
@@ -151,7 +152,7 @@ __device__ __forceinline__ void finish(const graft_conv2d_params &p, float (&sum
 #pragma unroll
   for (int i = 0; i < N / 2; ++i) sums[i] += bias[i % 4 / 2];
   if (p.activation == 0) return;
-  #pragma unroll
+#pragma unroll
   for (int i = 0; i < N / 2; ++i) sums[i] = graft_silu_fast(sums[i]);
 }
 

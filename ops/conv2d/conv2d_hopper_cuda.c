@@ -121,6 +121,7 @@ static graft_status encode_gather(graft_encoder *encoder, const graft_encode_arg
                                        .padded_channels = (int32_t)padded(x->shape[CHANNEL]),
                                        .width = (int32_t)x->shape[ACROSS],
                                        .n_pixels = (int32_t)(x->shape[DOWN] * x->shape[ACROSS])};
+  params.n_channel_blocks = (params.padded_channels + GRAFT_CONV_GATHER_CHANNELS - 1) / GRAFT_CONV_GATHER_CHANNELS;
   uintptr_t bits = (uintptr_t)params.x;
   for (int d = 0; d < 4; ++d) params.x_strides[d] = x->shape[d] == 1 ? 0 : x->strides[d];
   bits |= (uintptr_t)params.x_strides[ITEM] | (uintptr_t)params.x_strides[CHANNEL];
@@ -130,9 +131,9 @@ static graft_status encode_gather(graft_encoder *encoder, const graft_encode_arg
   const graft_cuda_launch launch = {
       .struct_size = sizeof launch,
       .function = ((const functions *)args->state)->gather,
-      .grid = {(uint32_t)(params.n_pixels + GRAFT_CONV_GATHER_PIXELS - 1) / GRAFT_CONV_GATHER_PIXELS,
-               (uint32_t)(params.padded_channels + GRAFT_CONV_GATHER_CHANNELS - 1) / GRAFT_CONV_GATHER_CHANNELS,
-               (uint32_t)x->shape[ITEM]},
+      .grid = {(uint32_t)((params.n_pixels + GRAFT_CONV_GATHER_PIXELS - 1) / GRAFT_CONV_GATHER_PIXELS *
+                          params.n_channel_blocks),
+               (uint32_t)x->shape[ITEM], 1},
       .block = {256, 1, 1},
       .params = &params,
       .params_bytes = sizeof params,

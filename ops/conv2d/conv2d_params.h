@@ -31,7 +31,8 @@ typedef struct graft_conv2d_gather_params {
   int64_t x_strides[4];  // bytes: item, channel, down, across
   uint16_t *out;         // [items][pixels][padded_channels]
   int32_t n_channels, padded_channels, width, n_pixels;
-  int32_t is_wide;  // eight pixels may be read together
+  int32_t n_channel_blocks;  // numbered first, so that rows of the result are written at about the same time
+  int32_t is_wide;           // eight pixels may be read together
 } graft_conv2d_gather_params;
 
 typedef struct graft_conv2d_hopper_params {
