@@ -97,7 +97,7 @@ GRAFT_API GRAFT_NODISCARD graft_status graft_cuda_encode(graft_encoder *encoder,
 
 // What the copy engine of compute capability 9.0 and up knows of a tensor whose boxes a kernel fetches into shared
 // memory (cp.async.bulk.tensor): the driver's CUtensorMap. A member of a kernel's parameters, which are then declared
-// `const __grid_constant__`.
+// `const __grid_constant__`. Frozen.
 typedef struct graft_cuda_tensor_map {
   uint64_t words[16];
 } __attribute__((aligned(64))) graft_cuda_tensor_map;

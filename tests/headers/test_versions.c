@@ -25,6 +25,7 @@ FROZEN(graft_case_input, 112);
 FROZEN(graft_cpu_task, 32);
 FROZEN(graft_cpu_worker, 16);
 FROZEN(graft_cuda_fault, 24);
+FROZEN(graft_cuda_tensor_map, 128);
 FROZEN(graft_error, 1416);
 FROZEN(graft_op_case, 712);
 FROZEN(graft_packed_input, 64);
