@@ -23,6 +23,7 @@ typedef struct private_device {
   graft_cpu_device cpu;
   char name[16];
   char *lacks;           // operators with + between them, or NULL
+  uint64_t memory;       // bytes that may be allocated; 0: what the host has
   pthread_mutex_t lock;  // guards the rest
   uint32_t n_users;      // runs and copies that look at the memory now
   block *blocks;
@@ -35,18 +36,35 @@ static uint32_t count(const graft_backend_config *config, graft_reason *why) {
   return N_DEVICES;
 }
 
-// ---- configuration: "private:0 lacks=a.b.v1+c; private lacks=d" ----
+// ---- configuration: "private:0 lacks=a.b.v1+c memory=65536; private lacks=d" ----
+
+// What stands behind |key|, or NULL where |word| begins otherwise or ends with it.
+static const char *value_of(const char *word, size_t length, const char *key) {
+  const size_t n = strlen(key);
+  return length > n && strncmp(word, key, n) == 0 ? word + n : NULL;
+}
+
+static bool read_memory(const char *digits, const char *end, uint64_t *out_bytes) {
+  uint64_t bytes = 0;
+  for (; digits < end && *digits >= '0' && *digits <= '9' && bytes < UINT64_MAX / 100; ++digits) {
+    bytes = bytes * 10 + (uint64_t)(*digits - '0');
+  }
+  *out_bytes = bytes;
+  return digits == end && bytes > 0;
+}
 
 static graft_status read_word(void *user, const char *word, size_t length, graft_error *error) {
-  static const char lacks[] = "lacks=";
   private_device *device = user;
-  const size_t n = sizeof lacks - 1;
-  if (length <= n || strncmp(word, lacks, n) != 0) {
-    return GRAFT_FAIL(error, GRAFT_E_INVALID, "%s does not understand \"%.*s\"; it takes lacks=OPERATOR+OPERATOR",
+  const char *end = word + length, *memory = value_of(word, length, "memory="),
+             *lacks = value_of(word, length, "lacks=");
+  if (memory != NULL && read_memory(memory, end, &device->memory)) return GRAFT_OK;
+  if (lacks == NULL) {
+    return GRAFT_FAIL(error, GRAFT_E_INVALID,
+                      "%s does not understand \"%.*s\"; it takes lacks=OPERATOR+OPERATOR and memory=BYTES",
                       device->name, length < 60 ? (int)length : 60, word);
   }
   free(device->lacks);
-  device->lacks = strndup(word + n, length - n);
+  device->lacks = strndup(lacks, (size_t)(end - lacks));
   return device->lacks != NULL ? GRAFT_OK : GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for a device");
 }
 
@@ -104,6 +122,11 @@ static void describe(void *state, graft_device_info *out_info) {
   const private_device *device = state;
   graft_cpu_device_describe(state, out_info);
   out_info->flags &= ~(uint32_t)(GRAFT_DEVICE_HOST_MEMORY | GRAFT_DEVICE_HOST_POINTERS | GRAFT_DEVICE_MAPPING);
+  if (device->memory > 0) {
+    const uint64_t used = out_info->allocated_bytes;
+    out_info->memory_bytes = out_info->max_buffer_bytes = device->memory;
+    out_info->free_bytes = used < device->memory ? device->memory - used : 0;
+  }
   snprintf(out_info->name, sizeof out_info->name, "private memory on %.70s", device->cpu.name);
 }
 
@@ -134,10 +157,15 @@ static graft_status end_use(private_device *device, graft_error *error) {
   return status;
 }
 
+static bool has_room(const private_device *device, size_t bytes) {
+  const uint64_t used = atomic_load(&device->cpu.allocated_bytes);
+  return device->memory == 0 || (used < device->memory && bytes <= device->memory - used);
+}
+
 static graft_status allocate(void *state, size_t bytes, graft_error *error, void **out_memory) {
   private_device *device = state;
   block *added = malloc(sizeof *added);
-  if (added == NULL || bytes > PTRDIFF_MAX - 3 * device->page) goto no_memory;
+  if (added == NULL || !has_room(device, bytes) || bytes > PTRDIFF_MAX - 3 * device->page) goto no_memory;
   added->bytes = (bytes + device->page - 1) / device->page * device->page;
   char *mapping = mmap(NULL, added->bytes + 2 * device->page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping == MAP_FAILED) goto no_memory;

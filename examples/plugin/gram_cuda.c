@@ -82,7 +82,7 @@ typedef struct product {
 // What of a product is known before addresses are. The handle is only borrowed, and nothing of it is changed.
 static graft_status prepare(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
   const graft_cuda_blas_service *service = graft_device_service(node->device, GRAFT_CUDA_BLAS_SERVICE);
-  graft_cuda_blas blas;
+  graft_cuda_blas blas = {.struct_size = sizeof blas};
   GRAFT_TRY(service->open(node->device, true, error, &blas));
   product *p = calloc(1, sizeof *p);
   if (p == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory to prepare a product");
