@@ -83,7 +83,8 @@ static graft_status prepare(generation *g) {
   graft_generation_progress(g, GRAFT_PHASE_PREPARE, 0, 1);
   GRAFT_TRY(describe_latents(g));
   GRAFT_TRY(graft_generation_tokenize(g));
-  for (uint32_t d = 0; d < g->pipeline->n_devices; ++d) GRAFT_TRY(check_memory(g, d));
+  // What does not fit a device goes to the next: the last one must have room for what is left.
+  GRAFT_TRY(check_memory(g, g->pipeline->n_devices - 1));
   graft_generation_progress(g, GRAFT_PHASE_PREPARE, 1, 1);
   return GRAFT_OK;
 }
