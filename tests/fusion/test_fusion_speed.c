@@ -111,7 +111,7 @@ static bool check_case(graft_context *context, const graft_fusion_def *rule, con
   graft_plan_destroy(bare);
   graft_graph_destroy(graph);
   fusion_pair_destroy(&pair);
-  if (bare != NULL) return is_fused && (t[0] <= EPILOGUE_COST * t[2] || t[0] <= t[1]);
+  if (bare != NULL) return is_fused && t[0] <= EPILOGUE_COST * t[2];
   const double wanted = strstr(rule->name, "attention") != NULL ? 1 : WANTED;
   return is_fused && (!is_large || gain >= wanted);
 }

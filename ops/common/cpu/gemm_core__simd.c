@@ -333,9 +333,10 @@ typedef struct addend {
   vec value;  // then
 } addend;
 
-ALWAYS_INLINE addend addend_of(const graft_gemm_matrix *x, int64_t row, int64_t column) {
+ALWAYS_INLINE addend addend_of(const graft_gemm_matrix *x, int64_t row, int64_t column, bool is_f32) {
   if (!x->data) return (addend){0};
   addend a = {.at = graft_gemm_matrix_at(*x, row, column).data, .type = x->type, .is_repeated = x->column_stride == 0};
+  if (is_f32) a.type = GRAFT_DTYPE_F32;
   if (a.is_repeated) a.value = vec_all(vec_load_typed_n(a.at, a.type, 1)[0]);
   return a;
 }
@@ -367,14 +368,15 @@ ALWAYS_INLINE vec finish(addends a, vec v, int64_t j, int64_t n, graft_gemm_acti
   return a.residual.at ? v + addend_at(a.residual, j, n) : v;
 }
 
+// |activation|, and whether all that is read and written |is_f32|, are known where this is inlined.
 ALWAYS_INLINE void store_as(const graft_gemm_output *out, const graft_gemm_block *block, const float *c,
-                            size_t c_stride, graft_gemm_activation activation) {
-  const graft_dtype_code type = out->type;
+                            size_t c_stride, graft_gemm_activation activation, bool is_f32) {
+  const graft_dtype_code type = is_f32 ? GRAFT_DTYPE_F32 : out->type;
   const int64_t element = graft_gemm_element_bytes(type), n = block->columns;
   for (int64_t i = block->row; i < block->row + block->rows; ++i, c += c_stride) {
     char *to = (char *)out->data + (i * out->row_stride + block->column) * element;
-    const addends a = {addend_of(&out->bias, i, block->column), addend_of(&out->gate, i, block->column),
-                       addend_of(&out->residual, i, block->column)};
+    const addends a = {addend_of(&out->bias, i, block->column, is_f32), addend_of(&out->gate, i, block->column, is_f32),
+                       addend_of(&out->residual, i, block->column, is_f32)};
     int64_t j = 0;
     for (; j + LANES <= n; j += LANES) {
       vec_store_typed(to + j * element, type, finish(a, vec_load(c + j), j, LANES, activation));
@@ -383,12 +385,27 @@ ALWAYS_INLINE void store_as(const graft_gemm_output *out, const graft_gemm_block
   }
 }
 
+static bool is_f32_or_none(const graft_gemm_matrix *x) {
+  return !x->data || x->type == GRAFT_DTYPE_F32;
+}
+
+ALWAYS_INLINE void store_with(const graft_gemm_output *out, const graft_gemm_block *block, const float *c,
+                              size_t c_stride, graft_gemm_activation activation) {
+  const bool is_f32 = out->type == GRAFT_DTYPE_F32 && is_f32_or_none(&out->bias) && is_f32_or_none(&out->gate) &&
+                      is_f32_or_none(&out->residual);
+  if (is_f32) {
+    store_as(out, block, c, c_stride, activation, true);
+  } else {
+    store_as(out, block, c, c_stride, activation, false);
+  }
+}
+
 static void store(const graft_gemm_output *out, const graft_gemm_block *block, const float *c, size_t c_stride) {
   switch (out->activation) {
-    case GRAFT_GEMM_LINEAR: store_as(out, block, c, c_stride, GRAFT_GEMM_LINEAR); break;
-    case GRAFT_GEMM_SILU: store_as(out, block, c, c_stride, GRAFT_GEMM_SILU); break;
-    case GRAFT_GEMM_GELU: store_as(out, block, c, c_stride, GRAFT_GEMM_GELU); break;
-    case GRAFT_GEMM_GELU_TANH: store_as(out, block, c, c_stride, GRAFT_GEMM_GELU_TANH); break;
+    case GRAFT_GEMM_LINEAR: store_with(out, block, c, c_stride, GRAFT_GEMM_LINEAR); break;
+    case GRAFT_GEMM_SILU: store_with(out, block, c, c_stride, GRAFT_GEMM_SILU); break;
+    case GRAFT_GEMM_GELU: store_with(out, block, c, c_stride, GRAFT_GEMM_GELU); break;
+    case GRAFT_GEMM_GELU_TANH: store_with(out, block, c, c_stride, GRAFT_GEMM_GELU_TANH); break;
   }
 }
 
