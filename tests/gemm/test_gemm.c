@@ -168,6 +168,28 @@ static void test_rows_do_not_depend_on_their_company(void **state) {
   }
 }
 
+// Nor do they depend on how far apart rows of A are, which decides whether strips are copied.
+static void test_rows_do_not_depend_on_their_distance(void **state) {
+  (void)state;
+  enum { FAR = 1024 };
+  for (size_t c = 0; c < sizeof all_cores / sizeof all_cores[0]; ++c) {
+    if (!can_run(all_cores[c])) continue;
+    float *a = make(GRAFT_DTYPE_F32, M * FAR, false), *near = allocate(M * K, sizeof(float));
+    float *of_far = allocate(M * N, sizeof(float)), *of_near = allocate(M * N, sizeof(float));
+    for (int64_t i = 0; i < M; ++i) memcpy(near + i * K, a + i * FAR, K * sizeof *a);
+    graft_gemm g = {.core = all_cores[c], .m = M, .n = N, .k = K, .a = {a, GRAFT_DTYPE_F32, FAR, 1}};
+    g.b = make_matrix(GRAFT_DTYPE_F32, K, N, false);
+    g.out = (graft_gemm_output){.data = of_far, .type = GRAFT_DTYPE_F32, .row_stride = N};
+    run(&g);
+    g.a = (graft_gemm_matrix){near, GRAFT_DTYPE_F32, K, 1};
+    g.out.data = of_near;
+    run(&g);
+    assert_memory_equal(of_far, of_near, (size_t)M * N * sizeof(float));
+    void *const made[] = {a, near, of_far, of_near, (void *)(uintptr_t)g.b.data};
+    for (size_t i = 0; i < sizeof made / sizeof made[0]; ++i) free(made[i]);
+  }
+}
+
 static double activate(double x, graft_gemm_activation activation) {
   if (activation == GRAFT_GEMM_SILU) return x / (1 + exp(-x));
   if (activation == GRAFT_GEMM_GELU) return 0.5 * x * (1 + erf(x * sqrt(0.5)));
@@ -197,6 +219,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_products_are_exact),
       cmocka_unit_test(test_rows_do_not_depend_on_their_company),
+      cmocka_unit_test(test_rows_do_not_depend_on_their_distance),
       cmocka_unit_test(test_activations),
   };
   return cmocka_run_group_tests_name("gemm", tests, NULL, NULL);

@@ -118,6 +118,7 @@ static void score_strip(const work *w, int64_t query, int32_t rows, graft_gemm_a
   const graft_attention *a = w->attention;
   const graft_gemm_core *core = a->core->gemm;
   graft_gemm_strip strip = {.a = w->scratch + w->layout.strip,
+                            .a_stride = GRAFT_GEMM_A_STRIDE,
                             .b_type = GRAFT_DTYPE_F32,
                             .rows = rows,
                             .columns = w->n_keys,
@@ -166,6 +167,7 @@ static void attend_strip(const work *w, int64_t row, int32_t rows, const graft_g
   };
   a->core->weigh(&scores);
   graft_gemm_strip values = {.a = scores.scores,
+                             .a_stride = GRAFT_GEMM_A_STRIDE,
                              .b = w->scratch + l->v,
                              .b_type = GRAFT_DTYPE_F32,
                              .rows = rows,

@@ -169,13 +169,34 @@ static graft_gemm_block a_block_of(const graft_gemm_block *tile, int64_t n_strip
   return (graft_gemm_block){.row = tile->row + begin, .rows = end - begin, .column = k, .columns = n_k};
 }
 
+// Whether rows of A can be read where they lie: float32, dense, and so far apart that a strip's rows do not share the
+// same few sets of the L1 cache, which repeat every 4096 bytes.
+static bool reads_in_place(const graft_gemm *g) {
+  const int64_t apart = g->a.row_stride * (int64_t)sizeof(float) % 2048, far = 448;
+  return g->core->reads_in_place && g->a.type == GRAFT_DTYPE_F32 && g->a.column_stride == 1 && apart >= far &&
+         apart <= 2048 - far;
+}
+
+// Points |strip| at its rows of A, or at a copy of them in |scratch|.
+static void provide_a(const graft_gemm *g, const graft_gemm_block *block, float *scratch, graft_gemm_strip *strip) {
+  strip->rows = (int32_t)block->rows;
+  if (reads_in_place(g)) {
+    strip->a = graft_gemm_matrix_at(g->a, block->row, block->column).data;
+    strip->a_stride = g->a.row_stride;
+    return;
+  }
+  g->core->load_rows(&g->a, block, scratch);
+  strip->a = scratch;
+  strip->a_stride = GRAFT_GEMM_A_STRIDE;
+}
+
 void graft_gemm_run(const graft_gemm *gemm, int64_t item, void *scratch) {
   const graft_gemm_core *core = gemm->core;
   const split s = split_of(gemm);
   const graft_gemm_block tile = rectangle_of(gemm, &s, item);
   const int64_t n_strips = ceil_div(tile.rows, core->rows_max), k = gemm->k, terms = core->terms;
   float *const a = scratch, *const b = a + a_floats(core), *const c = b + b_floats(core);
-  graft_gemm_strip strip = {.a = a, .columns = tile.columns, .c_stride = (size_t)core->block_columns};
+  graft_gemm_strip strip = {.columns = tile.columns, .c_stride = (size_t)core->block_columns};
   // A product of no terms still has an output: one pass with an empty block.
   for (int64_t done = 0; done == 0 || done < k; done += terms) {
     strip.k = (int32_t)at_most(terms, k - done);
@@ -188,8 +209,7 @@ void graft_gemm_run(const graft_gemm *gemm, int64_t item, void *scratch) {
     provide_b(gemm, &b_block, tile.rows, b, &strip);
     for (int64_t i = 0; i < n_strips; ++i) {
       const graft_gemm_block a_block = a_block_of(&tile, n_strips, i, done, strip.k);
-      core->load_rows(&gemm->a, &a_block, a);
-      strip.rows = (int32_t)a_block.rows;
+      provide_a(gemm, &a_block, a, &strip);
       strip.c = c + (k > terms ? (size_t)(a_block.row - tile.row) * strip.c_stride : 0);
       const graft_gemm_block a_next = i + 1 < n_strips ? a_block_of(&tile, n_strips, i + 1, done, strip.k)
                                                        : a_block_of(&tile, n_strips, 0, b_next.row, b_next.rows);

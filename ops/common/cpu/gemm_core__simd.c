@@ -27,7 +27,11 @@ ALWAYS_INLINE void multiply_tile(const graft_gemm_strip *s, const int rows, cons
                                  const graft_dtype_code type, int64_t column) {
   const size_t element = type == GRAFT_DTYPE_F32 ? 4 : 2;
   const char *b = (const char *)s->b + (size_t)(column / PANEL) * s->panel_stride * element;
-  const float *a = s->a;
+  // Every third row has a pointer, the others lie one or two strides behind it: as many registers as there are.
+  const float *a[(ROWS + 2) / 3];
+  const int64_t stride = s->a_stride;
+  VEC_UNROLL
+  for (int i = 0; i < rows; i += 3) a[i / 3] = s->a + i * stride;
   vec sum[ROWS][VECTORS];
   VEC_UNROLL
   for (int i = 0; i < rows; ++i) {
@@ -40,7 +44,7 @@ ALWAYS_INLINE void multiply_tile(const graft_gemm_strip *s, const int rows, cons
     for (int j = 0; j < vectors; ++j) bj[j] = vec_load_typed(b + (size_t)(j * LANES) * element, type);
     VEC_UNROLL
     for (int i = 0; i < rows; ++i) {
-      const vec ai = vec_all(a[i * GRAFT_GEMM_A_STRIDE]);
+      const vec ai = vec_all(a[i / 3][i % 3 * stride]);
       VEC_UNROLL
       for (int j = 0; j < vectors; ++j) sum[i][j] = vec_madd(ai, bj[j], sum[i][j]);
     }
@@ -48,7 +52,8 @@ ALWAYS_INLINE void multiply_tile(const graft_gemm_strip *s, const int rows, cons
     if (rows <= DIRECT_ROWS && rows < ROWS) {
       for (size_t byte = 0; byte < PANEL * element; byte += 64) __builtin_prefetch(b + STREAM_AHEAD + byte);
     }
-    ++a;
+    VEC_UNROLL
+    for (int i = 0; i < rows; i += 3) ++a[i / 3];
     b += PANEL * element;
   }
   const size_t c_stride = s->c_stride;
@@ -418,6 +423,7 @@ const graft_gemm_core GRAFT_TARGETED(graft_gemm_core) = {
     .block_columns = BLOCK_COLUMNS,
     .terms = GRAFT_GEMM_K,
     .group = 1,
+    .reads_in_place = true,
     .multiply = multiply,
     .load_rows = load_rows,
     .load_panels = load_panels,
