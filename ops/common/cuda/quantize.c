@@ -17,7 +17,7 @@ static uint32_t threads_for(int64_t k) {
 graft_status graft_quantizer_init(const graft_device *device, int64_t n_rows, int64_t k, graft_error *error,
                                   graft_quantizer *out_quantizer) {
   const graft_cuda_info *info = graft_cuda_describe(device);
-  const size_t bytes = (size_t)k * sizeof(float);
+  const size_t bytes = ((size_t)k + (size_t)k / 16 + 1) * sizeof(float);
   graft_quantizer q = {.threads = threads_for(k)};
   const bool is_shared = info != NULL && bytes + SHARED_BY_COMPILER <= info->shared_bytes_per_block;
   if (is_shared) {

@@ -1,5 +1,6 @@
 // quantize.cu — device code of quantize.h: one block of threads for each row, which stays in shared memory where it
-// fits. Operations are those of the reference, one by one: nothing may be fused.
+// fits. Behind every 16 numbers one is left free, so that the threads of a warp meet different banks in all stages.
+// Operations are those of the reference, one by one: nothing may be fused.
 #include "ops/common/cuda/quantize.h"
 #include "ops/common/cuda/scalar.cuh"
 
@@ -11,14 +12,19 @@ __device__ __forceinline__ void mix(float &x0, float &x1, float &x2, float &x3) 
   x3 = __fsub_rn(c, b);
 }
 
+__device__ __forceinline__ int64_t place(int64_t i) {
+  return i + (i >> 4);
+}
+
 // Stages |stride| and, with 16 numbers at a time, 4 · |stride|; |shift| is the stride's logarithm.
 template <int N>
 __device__ __forceinline__ void rotate_stages(float *row, int64_t n, int shift) {
   for (int64_t i = threadIdx.x; i < n / N; i += blockDim.x) {
     const int64_t within = i & (((int64_t)1 << shift) - 1);
-    float *first = row + (i >> shift) * ((int64_t)N << shift) + within, x[N];
+    const int64_t first = (i >> shift) * ((int64_t)N << shift) + within;
+    float x[N];
 #pragma unroll
-    for (int e = 0; e < N; ++e) x[e] = first[(int64_t)e << shift];
+    for (int e = 0; e < N; ++e) x[e] = row[place(first + ((int64_t)e << shift))];
 #pragma unroll
     for (int e = 0; e < N; e += 4) mix(x[e], x[e + 1], x[e + 2], x[e + 3]);
     if (N == 16) {
@@ -26,7 +32,7 @@ __device__ __forceinline__ void rotate_stages(float *row, int64_t n, int shift) 
       for (int e = 0; e < N / 4; ++e) mix(x[e], x[e + N / 4], x[e + N / 2], x[e + 3 * (N / 4)]);
     }
 #pragma unroll
-    for (int e = 0; e < N; ++e) first[(int64_t)e << shift] = x[e];
+    for (int e = 0; e < N; ++e) row[place(first + ((int64_t)e << shift))] = x[e];
   }
   __syncthreads();
 }
@@ -40,10 +46,10 @@ __device__ __forceinline__ void rotate(float *row, int64_t n, int64_t group) {
 __device__ __forceinline__ void load_row(const graft_quantize_params &p, const char *x, float *row) {
   if (p.is_wide) {
     for (int64_t i = (int64_t)threadIdx.x * 8; i < p.k; i += (int64_t)blockDim.x * 8) {
-      graft_load_wide(x + i * p.x_step, p.x.type, row + i);
+      graft_load_wide(x + i * p.x_step, p.x.type, row + place(i));
     }
   } else {
-    for (int64_t i = threadIdx.x; i < p.k; i += blockDim.x) row[i] = graft_load(x + i * p.x_step, p.x.type);
+    for (int64_t i = threadIdx.x; i < p.k; i += blockDim.x) row[place(i)] = graft_load(x + i * p.x_step, p.x.type);
   }
   __syncthreads();
 }
@@ -53,9 +59,9 @@ __device__ __forceinline__ float finish_row(const graft_quantize_params &p, floa
   float most = 0;
   bool is_finite = true;
   for (int64_t i = threadIdx.x; i < p.k; i += blockDim.x) {
-    float x = __fmul_rn(row[i], p.factor);
+    float x = __fmul_rn(row[place(i)], p.factor);
     if (p.has_bf16_grid) x = graft_round(x, GRAFT_DTYPE_BF16);
-    row[i] = x;
+    row[place(i)] = x;
     is_finite = is_finite && isfinite(x);
     most = fmaxf(most, fabsf(x));
   }
@@ -65,7 +71,7 @@ __device__ __forceinline__ float finish_row(const graft_quantize_params &p, floa
 
 __device__ __forceinline__ int quantized(const graft_quantize_params &p, const float *row, int64_t i, float divisor) {
   if (i >= p.k) return 0;
-  float quotient = __fdiv_rn(row[i], divisor);
+  float quotient = __fdiv_rn(row[place(i)], divisor);
   if (p.has_bf16_grid) quotient = graft_round(quotient, GRAFT_DTYPE_BF16);
   return (int)fminf(fmaxf(rintf(quotient), -128.0f), 127.0f);
 }
@@ -118,5 +124,5 @@ extern "C" __global__ void __launch_bounds__(GRAFT_QUANTIZE_MAX_THREADS)
 
 extern "C" __global__ void __launch_bounds__(GRAFT_QUANTIZE_MAX_THREADS)
     graft_quantize_global(const graft_quantize_params p) {
-  quantize_rows(p, p.rows + (int64_t)blockIdx.x * p.k);
+  quantize_rows(p, p.rows + (int64_t)blockIdx.x * (place(p.k) + 1));
 }

@@ -16,7 +16,7 @@ typedef struct graft_quantize_params {
   int64_t q_stride;  // bytes between rows of q; those behind |k| become 0
   int8_t *q;
   float *scales;
-  float *rows;  // room for a row for each block, where they do not fit into shared memory
+  float *rows;  // room for a row, k · 17 / 16 + 1 numbers, for each block, where it does not fit into shared memory
   float factor;
   int32_t has_bf16_grid;
   int32_t is_wide;   // eight elements of x at a time
