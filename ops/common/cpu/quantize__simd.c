@@ -1,5 +1,6 @@
 #include "ops/common/cpu/quantize.h"
 
+#include "ops/common/cpu/pairs.h"
 #include "ops/common/cpu/target.h"
 #include "ops/common/cpu/unroll.h"
 #include "ops/common/hadamard.h"
@@ -278,33 +279,46 @@ ALWAYS_INLINE void fetch_second_half(const graft_quantize_row *row, int64_t firs
   else fetch_next(row, GRAFT_DTYPE_BF16, (row->n + first) / 2, (end - first) / 2);
 }
 
-// Divisions take long, so elements are multiplied with the reciprocal. The product is off by less than 3 units in the
-// last place of 127, which shows only next to a tie: blocks with an element so near to one are divided after all.
-static const float NEAR_TIE = 0.49995f;
-
 #if defined(__AVX512F__)
-// Rounds a line of bytes at a time, which goes to memory past the caches.
-static void stream_f32(const graft_quantize_row *row, float factor, float scale) {
-  const vec reciprocal = vec_all(factor / scale), rounder = vec_all(ROUNDER);
+// The low bytes of sums with ROUNDER, in order.
+ALWAYS_INLINE __m512i low_bytes_of_four(const vec_i32 sum[4]) {
+  const __m512i even = (__m512i)(vec_halves){0,  2,  4,  6,  8,  10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30,
+                                             32, 34, 36, 38, 40, 42, 44, 46, 48, 50, 52, 54, 56, 58, 60, 62};
+  const __m512i first = _mm512_permutex2var_epi16((__m512i)sum[0], even, (__m512i)sum[1]);
+  const __m512i second = _mm512_permutex2var_epi16((__m512i)sum[2], even, (__m512i)sum[3]);
+  const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+  return _mm512_permutexvar_epi64(order, _mm512_packs_epi16(first, second));
+}
+
+// Whole lines of results. Divisions take long, so elements are multiplied with the reciprocal: once a little smaller,
+// once a little larger than it can be. Where both round to the same number the quotient does; else it is divided.
+ALWAYS_INLINE void round_lines(const graft_quantize_row *row, float factor, float scale, const bool streams) {
+  const vec rounder = vec_all(ROUNDER);
+  const vec least = vec_all(factor / scale * (1 - 0x1p-22f)), most = vec_all(factor / scale * (1 + 0x1p-22f));
   for (int64_t i = 0; i < row->n; i += 4 * LANES) {
-    vec y[4], farthest = {0};
+    vec_i32 sum[4], differences = {0};
     fetch_second_half(row, i, i + 4 * LANES);
     VEC_UNROLL
     for (int k = 0; k < 4; ++k) {
-      y[k] = vec_load(row->scratch + i + k * LANES) * reciprocal;
-      farthest = vec_max(farthest, vec_abs(y[k] - ((y[k] + rounder) - rounder)));
+      const vec x = vec_load(row->scratch + i + k * LANES);
+      sum[k] = (vec_i32)vec_madd(x, least, rounder);
+      differences |= sum[k] ^ (vec_i32)vec_madd(x, most, rounder);
     }
-    if (_mm512_cmp_ps_mask((__m512)farthest, (__m512)vec_all(NEAR_TIE), _CMP_GT_OQ) != 0) {
-      for (int k = 0; k < 4; ++k) y[k] = vec_load(row->scratch + i + k * LANES) * factor / scale;
+    if (_mm512_test_epi32_mask((__m512i)differences, (__m512i)differences) != 0) {
+      for (int k = 0; k < 4; ++k) {
+        sum[k] = (vec_i32)(vec_load(row->scratch + i + k * LANES) * factor / scale + rounder);
+      }
     }
-    __m512i line = _mm512_castsi128_si512(_mm512_cvtepi32_epi8((__m512i)(y[0] + rounder)));
-    line = _mm512_inserti32x4(line, _mm512_cvtepi32_epi8((__m512i)(y[1] + rounder)), 1);
-    line = _mm512_inserti32x4(line, _mm512_cvtepi32_epi8((__m512i)(y[2] + rounder)), 2);
-    line = _mm512_inserti32x4(line, _mm512_cvtepi32_epi8((__m512i)(y[3] + rounder)), 3);
-    _mm512_stream_si512((__m512i *)(void *)(row->q + i), line);
+    const __m512i line = low_bytes_of_four(sum);
+    if (streams) _mm512_stream_si512((__m512i *)(void *)(row->q + i), line);
+    else _mm512_storeu_si512(row->q + i, line);
   }
 }
 #endif
+
+// The product with the reciprocal is off by less than 3 units in the last place of 127, which shows only next to a tie:
+// blocks with an element so near to one are divided.
+static const float NEAR_TIE = 0.49995f;
 
 static void round_f32(const graft_quantize_row *row, float factor, float scale) {
   const float most_scale = 0x1p100f;
@@ -313,8 +327,9 @@ static void round_f32(const graft_quantize_row *row, float factor, float scale) 
     return;
   }
 #if defined(__AVX512F__)
-  if (row->streams) {
-    stream_f32(row, factor, scale);
+  if (row->n % (4 * LANES) == 0) {
+    if (row->streams) round_lines(row, factor, scale, true);
+    else round_lines(row, factor, scale, false);
     return;
   }
 #endif
