@@ -52,7 +52,7 @@ static graft_status find_kernels(subject *tested, graft_error *error) {
     if (!is_for(kernel, backend, tested->op) || !matches(session->options.kernel, kernel->name)) continue;
     graft_testing_tally *tally = &tested->tallies[tested->n_tallies++];
     tally->kernel = kernel;
-    tally->is_skipped = (kernel->requires & ~info.features) != 0;
+    tally->is_skipped = (kernel->required_features & ~info.features) != 0;
   }
   return GRAFT_OK;
 }
@@ -159,7 +159,7 @@ static void report_kernel(graft_testing_session *session, const graft_testing_ta
   if (tally->is_skipped) {
     ++report->n_skipped_kernels;
     graft_testing_print(session, "skip %-45s the device lacks 0x%llx\n", name,
-                        (unsigned long long)tally->kernel->requires);
+                        (unsigned long long)tally->kernel->required_features);
     return;
   }
   ++report->n_kernels;

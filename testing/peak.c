@@ -27,7 +27,7 @@ uint32_t graft_peak_loops(uint64_t features, const graft_peak_loop *out_loops[3]
   };
   uint32_t count = 0;
   for (size_t i = 0; i < sizeof all / sizeof all[0]; ++i) {
-    if ((all[i]->requires & ~features) == 0) out_loops[count++] = all[i];
+    if ((all[i]->required_features & ~features) == 0) out_loops[count++] = all[i];
   }
   return count;
 }
@@ -37,7 +37,7 @@ const graft_peak_loop *graft_peak_loop_of(graft_peak_kind kind, uint64_t feature
   static const graft_peak_loop *const products[] = {&graft_peak_loop_bf16__avx512, &graft_peak_loop_i8__avx512,
                                                     &graft_peak_loop_i8__avx2};
   for (size_t i = 0; i < sizeof products / sizeof products[0]; ++i) {
-    if (products[i]->kind == kind && (products[i]->requires & ~features) == 0) return products[i];
+    if (products[i]->kind == kind && (products[i]->required_features & ~features) == 0) return products[i];
   }
 #endif
   const graft_peak_loop *loops[3];
@@ -97,6 +97,7 @@ static double run_shares(share *shares, int32_t n) {
       pthread_cancel(threads[i]);
       pthread_join(threads[i], NULL);
     }
+    for (int32_t i = 0; i < n; ++i) shares[i].start = NULL;
     return -1;
   }
   do_share(&shares[0]);
@@ -106,6 +107,7 @@ static double run_shares(share *shares, int32_t n) {
     begin = fmin(begin, shares[i].begin);
     end = fmax(end, shares[i].end);
   }
+  for (int32_t i = 0; i < n; ++i) shares[i].start = NULL;
   pthread_barrier_destroy(&start);
   return end - begin;
 }

@@ -10,8 +10,8 @@ typedef enum graft_peak_kind { GRAFT_PEAK_F32, GRAFT_PEAK_BF16, GRAFT_PEAK_I8 } 
 // Arithmetic of one build of the loop: how many lanes of sums a vector has and whether products and sums are one
 // operation.
 typedef struct graft_peak_loop {
-  const char *target;  // "baseline", "avx2", "avx512"
-  uint64_t requires;   // graft_cpu_feature
+  const char *target;          // "baseline", "avx2", "avx512"
+  uint64_t required_features;  // graft_cpu_feature
   int32_t n_lanes;
   int32_t n_per_pass;  // vector multiply-adds in one pass
   graft_peak_kind kind;

@@ -61,7 +61,7 @@ static float run(int64_t n_passes) {
 }
 
 const graft_peak_loop GRAFT_TARGETED(graft_peak_loop) = {.target = GRAFT_QUOTE(GRAFT_TARGET),
-                                                         .requires = GRAFT_TARGET_REQUIRES,
+                                                         .required_features = GRAFT_TARGET_REQUIRES,
                                                          .n_lanes = N_LANES,
                                                          .n_per_pass = N_CHAINS,
                                                          .kind = GRAFT_PEAK_F32,
@@ -102,7 +102,7 @@ __attribute__((target("avx512bf16"))) static float run_bf16(int64_t n_passes) {
 }
 
 const graft_peak_loop graft_peak_loop_i8__avx512 = {.target = "avx512",
-                                                    .requires = GRAFT_CPU_AVX512 | GRAFT_CPU_AVX512_VNNI,
+                                                    .required_features = GRAFT_CPU_AVX512 | GRAFT_CPU_AVX512_VNNI,
                                                     .n_lanes = N_LANES,
                                                     .n_per_pass = N_CHAINS,
                                                     .kind = GRAFT_PEAK_I8,
@@ -111,7 +111,7 @@ const graft_peak_loop graft_peak_loop_i8__avx512 = {.target = "avx512",
                                                     .run = run_i8};
 
 const graft_peak_loop graft_peak_loop_bf16__avx512 = {.target = "avx512",
-                                                      .requires = GRAFT_CPU_AVX512 | GRAFT_CPU_AVX512_BF16,
+                                                      .required_features = GRAFT_CPU_AVX512 | GRAFT_CPU_AVX512_BF16,
                                                       .n_lanes = N_LANES,
                                                       .n_per_pass = N_CHAINS,
                                                       .kind = GRAFT_PEAK_BF16,
@@ -133,7 +133,7 @@ __attribute__((target("avxvnni"))) static float run_i8(int64_t n_passes) {
 }
 
 const graft_peak_loop graft_peak_loop_i8__avx2 = {.target = "avx2",
-                                                  .requires = GRAFT_CPU_AVX2 | GRAFT_CPU_AVX_VNNI,
+                                                  .required_features = GRAFT_CPU_AVX2 | GRAFT_CPU_AVX_VNNI,
                                                   .n_lanes = N_LANES,
                                                   .n_per_pass = N_CHAINS,
                                                   .kind = GRAFT_PEAK_I8,

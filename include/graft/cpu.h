@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-// Bits of graft_device_info.features and graft_kernel_def.requires on the "cpu" backend.
+// Bits of graft_device_info.features and graft_kernel_def.required_features on the "cpu" backend.
 typedef enum graft_cpu_feature {
   GRAFT_CPU_AVX2 = 1u << 0,    // AVX2, FMA and F16C
   GRAFT_CPU_AVX512 = 1u << 1,  // AVX-512 F, BW, DQ, VL (and all of AVX2 above)

@@ -23,7 +23,7 @@ typedef struct graft_device_info {
   uint32_t struct_size;
   uint32_t flags;             // graft_device_flags
   char name[96];              // what a person calls it: "AMD EPYC (2 threads, AVX-512)"
-  uint64_t features;          // backend's own bits, matched against graft_kernel_def.requires
+  uint64_t features;          // backend's own bits, matched against graft_kernel_def.required_features
   uint64_t memory_bytes;      // total
   uint64_t free_bytes;        // at the time of asking
   size_t alignment;           // of every allocation, in bytes; at least GRAFT_DEVICE_ALIGNMENT

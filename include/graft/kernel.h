@@ -82,11 +82,11 @@ typedef enum graft_kernel_traits {
 // A kernel. Constant, with static storage; must outlive every plan that uses it.
 typedef struct graft_kernel_def {
   uint32_t struct_size;
-  int32_t priority;     // higher is asked first; ties: application before native, then registration
-  const char *name;     // "<op>_<dtypes>_<variant>__<target>", unique; the symbol, log, bench and filter name
-  const char *op;       // full name of the operator, or NULL: any operator (a backend's catch-all)
-  const char *backend;  // "cpu"
-  uint64_t requires;    // feature bits the device must have (cpu.h: graft_cpu_feature); else refused with a reason
+  int32_t priority;            // higher is asked first; ties: application before native, then registration
+  const char *name;            // "<op>_<dtypes>_<variant>__<target>", unique; the symbol, log, bench and filter name
+  const char *op;              // full name of the operator, or NULL: any operator (a backend's catch-all)
+  const char *backend;         // "cpu"
+  uint64_t required_features;  // bits the device must have (cpu.h: graft_cpu_feature); else refused with a reason
 
   // Whether this kernel is right for the node: dtypes, layouts, limits. NULL: always.
   bool (*supports)(const graft_node_info *node, graft_reason *why);

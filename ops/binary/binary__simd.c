@@ -170,12 +170,12 @@ static graft_status encode_div(graft_encoder *encoder, const graft_encode_args *
   return encode(encoder, args, div_row);
 }
 
-#define KERNEL(verb)                                                                               \
-  {                                                                                                \
-    .struct_size = sizeof(graft_kernel_def), .priority = GRAFT_TARGET_PRIORITY,                    \
-    .name = GRAFT_TARGETED_NAME(verb##_float_rows), .op = "graft." #verb ".v1", .backend = "cpu",  \
-    .requires = GRAFT_TARGET_REQUIRES, .supports = supports, .in_place_inputs = 1u << 0 | 1u << 1, \
-    .encode = encode_##verb                                                                        \
+#define KERNEL(verb)                                                                                        \
+  {                                                                                                         \
+    .struct_size = sizeof(graft_kernel_def), .priority = GRAFT_TARGET_PRIORITY,                             \
+    .name = GRAFT_TARGETED_NAME(verb##_float_rows), .op = "graft." #verb ".v1", .backend = "cpu",           \
+    .required_features = GRAFT_TARGET_REQUIRES, .supports = supports, .in_place_inputs = 1u << 0 | 1u << 1, \
+    .encode = encode_##verb                                                                                 \
   }
 
 static const graft_kernel_def kernels[] = {KERNEL(add), KERNEL(sub), KERNEL(mul), KERNEL(div)};

@@ -166,12 +166,13 @@ static graft_status encode_bf16_epilogue(graft_encoder *encoder, const graft_enc
 
 #define BF16_KERNEL(kernel, op_name)                                                                                   \
   .struct_size = sizeof(graft_kernel_def), .priority = GRAFT_TARGET_PRIORITY + 5, .name = GRAFT_TARGETED_NAME(kernel), \
-  .op = op_name, .backend = "cpu", .requires = GRAFT_CPU_AVX512 | GRAFT_CPU_AVX512_BF16, .prepare = prepare_bf16
+  .op = op_name, .backend = "cpu", .required_features = GRAFT_CPU_AVX512 | GRAFT_CPU_AVX512_BF16,                      \
+  .prepare = prepare_bf16
 #endif
 
 #define KERNEL(kernel, op_name)                                                                                    \
   .struct_size = sizeof(graft_kernel_def), .priority = GRAFT_TARGET_PRIORITY, .name = GRAFT_TARGETED_NAME(kernel), \
-  .op = op_name, .backend = "cpu", .requires = GRAFT_TARGET_REQUIRES, .prepare = prepare
+  .op = op_name, .backend = "cpu", .required_features = GRAFT_TARGET_REQUIRES, .prepare = prepare
 
 static const graft_kernel_def kernels[] = {
     {KERNEL(conv2d_float_windows, "graft.conv2d.v1"), .supports = supports, .encode = encode},

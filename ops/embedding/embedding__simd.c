@@ -94,7 +94,7 @@ static const graft_kernel_def kernels[] = {{.struct_size = sizeof(graft_kernel_d
                                             .name = GRAFT_TARGETED_NAME(embedding_float_rows),
                                             .op = "graft.embedding.v1",
                                             .backend = "cpu",
-                                            .requires = GRAFT_TARGET_REQUIRES,
+                                            .required_features = GRAFT_TARGET_REQUIRES,
                                             .supports = supports,
                                             .encode = encode}};
 

@@ -197,7 +197,7 @@ static graft_status encode_silu(graft_encoder *encoder, const graft_encode_args 
 #define KERNEL(op_name, suffix)                                                                      \
   .struct_size = sizeof(graft_kernel_def), .priority = GRAFT_TARGET_PRIORITY,                        \
   .name = GRAFT_TARGETED_NAME(group_norm##suffix##_f32_contiguous), .op = op_name, .backend = "cpu", \
-  .requires = GRAFT_TARGET_REQUIRES, .supports = supports, .in_place_inputs = 1u << X, .prepare = prepare
+  .required_features = GRAFT_TARGET_REQUIRES, .supports = supports, .in_place_inputs = 1u << X, .prepare = prepare
 
 // The second has the first's inputs and attributes.
 static const graft_kernel_def kernels[] = {

@@ -173,7 +173,7 @@ static graft_status encode_modulated(graft_encoder *encoder, const graft_encode_
 
 #define KERNEL(kernel, op_name)                                                                                    \
   .struct_size = sizeof(graft_kernel_def), .priority = GRAFT_TARGET_PRIORITY, .name = GRAFT_TARGETED_NAME(kernel), \
-  .op = op_name, .backend = "cpu", .requires = GRAFT_TARGET_REQUIRES, .in_place_inputs = 1u << X
+  .op = op_name, .backend = "cpu", .required_features = GRAFT_TARGET_REQUIRES, .in_place_inputs = 1u << X
 
 static const graft_kernel_def kernels[] = {
     {KERNEL(layer_norm_f32_rows, "graft.layer_norm.v1"), .supports = supports, .encode = encode},

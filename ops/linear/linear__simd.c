@@ -216,13 +216,13 @@ static graft_status encode_bf16_epilogue(graft_encoder *encoder, const graft_enc
 
 #define BF16_KERNEL(kernel, op_name)                                                                                   \
   .struct_size = sizeof(graft_kernel_def), .priority = GRAFT_TARGET_PRIORITY + 5, .name = GRAFT_TARGETED_NAME(kernel), \
-  .op = op_name, .backend = "cpu", .requires = GRAFT_CPU_AVX512 | GRAFT_CPU_AVX512_BF16, .prepare = prepare_bf16,      \
-  .pack = pack_bf16
+  .op = op_name, .backend = "cpu", .required_features = GRAFT_CPU_AVX512 | GRAFT_CPU_AVX512_BF16,                      \
+  .prepare = prepare_bf16, .pack = pack_bf16
 #endif
 
 #define KERNEL(kernel, op_name)                                                                                    \
   .struct_size = sizeof(graft_kernel_def), .priority = GRAFT_TARGET_PRIORITY, .name = GRAFT_TARGETED_NAME(kernel), \
-  .op = op_name, .backend = "cpu", .requires = GRAFT_TARGET_REQUIRES, .prepare = prepare, .pack = pack
+  .op = op_name, .backend = "cpu", .required_features = GRAFT_TARGET_REQUIRES, .prepare = prepare, .pack = pack
 
 static const graft_kernel_def kernels[] = {
     {KERNEL(linear_float_panels, "graft.linear.v1"), .supports = supports, .encode = encode},

@@ -195,7 +195,7 @@ static graft_status encode_products(graft_encoder *encoder, const graft_encode_a
 
 #define KERNEL(kernel, op_name)                                                                                    \
   .struct_size = sizeof(graft_kernel_def), .priority = GRAFT_TARGET_PRIORITY, .name = GRAFT_TARGETED_NAME(kernel), \
-  .op = op_name, .backend = "cpu", .requires = GRAFT_TARGET_REQUIRES
+  .op = op_name, .backend = "cpu", .required_features = GRAFT_TARGET_REQUIRES
 
 static const graft_kernel_def kernels[] = {
     {KERNEL(scaled_dot_product_attention_float_blocks, "graft.scaled_dot_product_attention.v1"), .supports = supports,
@@ -209,7 +209,7 @@ static const graft_kernel_def kernels[] = {
         .name = GRAFT_TARGETED_NAME(scaled_dot_product_attention_bf16_products),
         .op = "graft.scaled_dot_product_attention.v1",
         .backend = "cpu",
-        .requires = GRAFT_CPU_AVX512 | GRAFT_CPU_AVX512_BF16,
+        .required_features = GRAFT_CPU_AVX512 | GRAFT_CPU_AVX512_BF16,
         .supports = supports_bf16,
         .prepare = prepare_bf16,
         .encode = encode_bf16,

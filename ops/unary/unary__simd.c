@@ -162,11 +162,12 @@ static graft_status encode_scale(graft_encoder *encoder, const graft_encode_args
   return encode(encoder, args, scale_row);
 }
 
-#define KERNEL(verb)                                                                                             \
-  {                                                                                                              \
-    .struct_size = sizeof(graft_kernel_def), .priority = GRAFT_TARGET_PRIORITY,                                  \
-    .name = GRAFT_TARGETED_NAME(verb##_float_rows), .op = "graft." #verb ".v1", .backend = "cpu",                \
-    .requires = GRAFT_TARGET_REQUIRES, .supports = supports, .in_place_inputs = 1u << 0, .encode = encode_##verb \
+#define KERNEL(verb)                                                                              \
+  {                                                                                               \
+    .struct_size = sizeof(graft_kernel_def), .priority = GRAFT_TARGET_PRIORITY,                   \
+    .name = GRAFT_TARGETED_NAME(verb##_float_rows), .op = "graft." #verb ".v1", .backend = "cpu", \
+    .required_features = GRAFT_TARGET_REQUIRES, .supports = supports, .in_place_inputs = 1u << 0, \
+    .encode = encode_##verb                                                                       \
   }
 
 static const graft_kernel_def kernels[] = {KERNEL(silu), KERNEL(gelu), KERNEL(tanh), KERNEL(sigmoid), KERNEL(scale)};

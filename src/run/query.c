@@ -47,7 +47,7 @@ bool graft_query_supports(const graft_kernel_def *kernel, const graft_node_info 
                           graft_reason *why) {
   const graft_backend_def *backend = graft_device_backend(node->device);
   if (backend->accepts != NULL && !backend->accepts(graft_device_state(node->device), node, why)) return false;
-  uint64_t missing = kernel->requires & ~features;
+  uint64_t missing = kernel->required_features & ~features;
   if (missing != 0)
     return graft_refuse(why, "the device lacks features 0x%llx that it needs", (unsigned long long)missing);
   return ask(kernel->supports, node, why);

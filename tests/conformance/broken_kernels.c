@@ -238,7 +238,7 @@ static const graft_kernel_def kernels[] = {
     {KERNEL("packs_partly", is_dense_f32), .prepare = prepare_packed, .pack = pack_partly, .encode = encode_right},
     {KERNEL("prepare_fails", is_dense_f32), .prepare = prepare_fails, .encode = encode_right},
     {KERNEL("idle", is_never), .encode = encode_right},
-    {KERNEL("too_modern", is_dense_f32), .requires = UINT64_C(1) << 63, .encode = encode_right},
+    {KERNEL("too_modern", is_dense_f32), .required_features = UINT64_C(1) << 63, .encode = encode_right},
 };
 
 static graft_status reference(const graft_reference_args *args) {

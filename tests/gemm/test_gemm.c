@@ -20,10 +20,11 @@ static const graft_gemm_core *const all_cores[] = {
 
 static bool can_run(const graft_gemm_core *core) {
 #if defined(__x86_64__)
-  if ((core->requires & GRAFT_CPU_AVX2) && !(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) {
+  if ((core->required_features & GRAFT_CPU_AVX2) &&
+      !(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) {
     return false;
   }
-  if ((core->requires & GRAFT_CPU_AVX512) &&
+  if ((core->required_features & GRAFT_CPU_AVX512) &&
       !(__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl"))) {
     return false;

@@ -97,7 +97,7 @@ static void check_all(problem p) {
   const uint64_t features = graft_cpu_detect_features();
   for (size_t i = 0; i < sizeof targets / sizeof targets[0]; ++i) {
     for (const graft_gemm_i8_core *core = targets[i]; core; core = core->better) {
-      if ((core->requires & ~features) == 0) check(core, p);
+      if ((core->required_features & ~features) == 0) check(core, p);
     }
   }
 }
@@ -137,7 +137,7 @@ static void the_best_core_of_a_target_is_found(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof targets / sizeof targets[0]; ++i) {
     const graft_gemm_i8_core *last = targets[i];
-    assert_ptr_equal(graft_gemm_i8_core_for(targets[i], targets[i]->requires), targets[i]);
+    assert_ptr_equal(graft_gemm_i8_core_for(targets[i], targets[i]->required_features), targets[i]);
     while (last->better) last = last->better;
     assert_ptr_equal(graft_gemm_i8_core_for(targets[i], UINT64_MAX), last);
   }

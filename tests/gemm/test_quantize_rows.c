@@ -16,7 +16,7 @@ enum { N = 4096 };
 
 static const struct {
   const graft_quantize_core *core;
-  uint64_t requires;
+  uint64_t required_features;
 } targets[] = {
     {&graft_quantize_core__baseline, 0},
 #if defined(__x86_64__)
@@ -79,7 +79,7 @@ static void rows_have_the_bytes_of_the_plain_code(void **state) {
   static const graft_dtype_code types[] = {GRAFT_DTYPE_F32, GRAFT_DTYPE_BF16, GRAFT_DTYPE_F16};
   const uint64_t features = graft_cpu_detect_features();
   for (size_t t = 0; t < sizeof targets / sizeof targets[0]; ++t) {
-    if ((targets[t].requires & ~features) != 0) continue;
+    if ((targets[t].required_features & ~features) != 0) continue;
     for (int64_t group = 1; group <= N; group *= 4) {
       for (int i = 0; i < 24; ++i) {
         graft_quantize_row row = {.type = types[i % 3], .group = group, .streams = i % 2, .has_bf16_grid = i % 8 == 7};

@@ -167,7 +167,7 @@ static void KS1_preferred_decides_only_where_a_native_kernel_can_run(void **stat
 static void KS6_every_refusal_has_a_reason(void **state) {
   fixture *f = *state;
   static const graft_kernel_def kernels[] = {
-      {KERNEL("needs__future", 9), .encode = encode_nothing, .requires = 1ull << 60},
+      {KERNEL("needs__future", 9), .encode = encode_nothing, .required_features = 1ull << 60},
       {KERNEL("refuses", 8), .encode = encode_nothing, .supports = refuse}};
   add_kernels(f, "application", "acme", kernels, 2);
   make_graph(f, "plan.reference.v1");

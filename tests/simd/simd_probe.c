@@ -61,7 +61,7 @@ static float probe_max(const float *x, int64_t n) {
 
 const simd_probe GRAFT_TARGETED(simd_probe) = {
     .target = GRAFT_QUOTE(GRAFT_TARGET),
-    .requires = GRAFT_TARGET_REQUIRES,
+    .required_features = GRAFT_TARGET_REQUIRES,
     .exp = probe_exp,
     .sigmoid = probe_sigmoid,
     .silu = probe_silu,

@@ -7,7 +7,7 @@
 // Each applies one function to |n| elements, n any number: whole vectors first, then a partial one.
 typedef struct simd_probe {
   const char *target;
-  uint64_t requires;  // graft_cpu_feature
+  uint64_t required_features;  // graft_cpu_feature
   void (*exp)(const float *x, float *y, int64_t n);
   void (*sigmoid)(const float *x, float *y, int64_t n);
   void (*silu)(const float *x, float *y, int64_t n);

@@ -41,7 +41,7 @@ static int32_t runnable_probes(const simd_probe *out[3]) {
   const uint64_t features = cpu_features();
   int32_t n = 0;
   for (size_t i = 0; i < sizeof all / sizeof all[0]; ++i) {
-    if ((all[i]->requires & ~features) == 0) out[n++] = all[i];
+    if ((all[i]->required_features & ~features) == 0) out[n++] = all[i];
   }
   return n;
 }

@@ -80,7 +80,7 @@ static bool is_wanted(const bench_run *run, const graft_op_def *op, const graft_
   const graft_backend_def *backend = graft_device_backend(run->device);
   bool runs_it = strcmp(kernel->backend, backend->name) == 0 ||
                  (backend->kernels_of != NULL && strcmp(kernel->backend, backend->kernels_of) == 0);
-  return kernel->op != NULL && strcmp(kernel->op, op->name) == 0 && (kernel->requires & ~info.features) == 0 &&
+  return kernel->op != NULL && strcmp(kernel->op, op->name) == 0 && (kernel->required_features & ~info.features) == 0 &&
          runs_it && tool_ops_matches(run->wishes->kernel, kernel->name);
 }
 

@@ -99,14 +99,14 @@ typedef struct graft_gemm_output {
 // What is compiled once per target. Constant; all functions are thread-safe.
 typedef struct graft_gemm_core {
   const char *target;
-  uint64_t requires;        // graft_cpu_feature bits
-  int32_t rows_max;         // rows of a strip
-  int32_t direct_rows_max;  // up to this many rows, bf16 and f16 panels are expanded in registers
-  int32_t panel;            // columns of a panel
-  int32_t block_columns;    // columns of B that are worked on together, sized for the L2 cache
-  int32_t terms;            // of a block; GRAFT_GEMM_K unless strips and panels have smaller elements than float32
-  int32_t group;            // terms that one instruction takes; columns of panels are filled up to whole groups
-  bool reads_in_place;      // takes strips of float32 with any stride
+  uint64_t required_features;  // graft_cpu_feature bits
+  int32_t rows_max;            // rows of a strip
+  int32_t direct_rows_max;     // up to this many rows, bf16 and f16 panels are expanded in registers
+  int32_t panel;               // columns of a panel
+  int32_t block_columns;       // columns of B that are worked on together, sized for the L2 cache
+  int32_t terms;               // of a block; GRAFT_GEMM_K unless strips and panels have smaller elements than float32
+  int32_t group;               // terms that one instruction takes; columns of panels are filled up to whole groups
+  bool reads_in_place;         // takes strips of float32 with any stride
 
   void (*multiply)(const graft_gemm_strip *strip);
   // Copies a block of A as float32 to |out| [rows][GRAFT_GEMM_A_STRIDE].

@@ -416,7 +416,7 @@ static void store(const graft_gemm_output *out, const graft_gemm_block *block, c
 
 const graft_gemm_core GRAFT_TARGETED(graft_gemm_core) = {
     .target = GRAFT_QUOTE(GRAFT_TARGET),
-    .requires = GRAFT_TARGET_REQUIRES,
+    .required_features = GRAFT_TARGET_REQUIRES,
     .rows_max = ROWS,
     .direct_rows_max = DIRECT_ROWS,
     .panel = PANEL,

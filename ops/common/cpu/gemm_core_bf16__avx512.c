@@ -214,7 +214,7 @@ static void store(const graft_gemm_output *out, const graft_gemm_block *block, c
 
 const graft_gemm_core graft_gemm_core__avx512_bf16 = {
     .target = "avx512",
-    .requires = GRAFT_CPU_AVX512 | GRAFT_CPU_AVX512_BF16,
+    .required_features = GRAFT_CPU_AVX512 | GRAFT_CPU_AVX512_BF16,
     .rows_max = ROWS,
     .direct_rows_max = INT32_MAX,
     .panel = PANEL,

@@ -50,7 +50,7 @@ static graft_gemm_block rectangle_of(const graft_gemm_i8 *g, const split *s, int
 const graft_gemm_i8_core *graft_gemm_i8_core_for(const graft_gemm_i8_core *core, uint64_t features) {
   const graft_gemm_i8_core *best = core;
   for (; core; core = core->better) {
-    if ((core->requires & ~features) == 0) best = core;
+    if ((core->required_features & ~features) == 0) best = core;
   }
   return best;
 }

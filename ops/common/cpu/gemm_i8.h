@@ -67,7 +67,7 @@ typedef struct graft_gemm_i8_scales {
 // What is compiled once per target. Constant; all functions are thread-safe.
 typedef struct graft_gemm_i8_core {
   const char *layout;                       // of packed weights; cores of one layout may share them
-  uint64_t requires;                        // graft_cpu_feature bits
+  uint64_t required_features;               // graft_cpu_feature bits
   const struct graft_gemm_i8_core *better;  // of the same target, for processors that have more; or NULL
   const graft_gemm_core *floats;            // converts and stores numbers
   int32_t rows_max, panel, group;           // rows of a strip, columns of a panel, terms of a group

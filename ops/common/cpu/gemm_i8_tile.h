@@ -245,7 +245,7 @@ static void load_rows(const int8_t *a, int64_t a_stride, const graft_gemm_block 
 
 const graft_gemm_i8_core CORE = {
     .layout = CORE_LAYOUT,
-    .requires = CORE_REQUIRES,
+    .required_features = CORE_REQUIRES,
     .better = CORE_BETTER,
     .floats = &GRAFT_TARGETED(graft_gemm_core),
     .rows_max = CORE_ROWS,
