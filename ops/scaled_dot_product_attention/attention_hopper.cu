@@ -59,7 +59,7 @@ __device__ __forceinline__ void fetch_tile(uint32_t to, const graft_cuda_tensor_
   graft_barrier_expect(full, memory<WIDTH>::TILE);
 #pragma unroll
   for (int panel = 0; panel < WIDTH / GRAFT_HOPPER_TILE; ++panel) {
-    graft_fetch_box(to + panel * PANEL, map, full, panel * GRAFT_HOPPER_TILE, first, head, item);
+    graft_fetch_box(to + panel * PANEL, map, full, panel * GRAFT_HOPPER_TILE, head, first, item);
   }
 }
 

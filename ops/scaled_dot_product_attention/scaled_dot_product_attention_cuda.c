@@ -201,20 +201,23 @@ static graft_status encode(graft_encoder *encoder, const graft_encode_args *args
   return graft_cuda_encode(encoder, &launch, args->error);
 }
 
-// Fetched as tiles of so many tokens and 64 channels of one head.
+// Fetched as tiles of so many tokens and 64 channels of one head. In memory, heads mostly lie within tokens: dimensions
+// are named in this order, because the driver asks for strides that grow.
 static graft_status map_tiles(const graft_encode_args *args, uint32_t input, graft_cuda_tensor_map *out_map) {
+  static const int32_t order[4] = {WIDTH, HEAD, TOKEN, ITEM};
   const graft_tensor_desc *desc = args->node->inputs[input];
   graft_cuda_tiled_tensor tensor = {.struct_size = sizeof tensor,
                                     .data = args->inputs[input],
                                     .element_bytes = 2,
                                     .rank = 4,
-                                    .box = {GRAFT_HOPPER_TILE, GRAFT_ATTENTION_HOPPER_ROWS, 1, 1},
+                                    .box = {GRAFT_HOPPER_TILE, 1, GRAFT_ATTENTION_HOPPER_ROWS, 1},
                                     .swizzle_bytes = 128};
-  static const int32_t order[4] = {WIDTH, TOKEN, HEAD, ITEM};
+  uint64_t end = 2;  // of the dimensions before, for those of size 1, whose own strides mean nothing
   for (int i = 0; i < 4; ++i) {
     const int64_t size = desc->shape[order[i]];
     tensor.shape[i] = (uint64_t)size;
-    tensor.strides[i] = size > 1 ? (uint64_t)desc->strides[order[i]] : 16;  // a single one has no next
+    tensor.strides[i] = size > 1 && i > 0 ? (uint64_t)desc->strides[order[i]] : end;
+    end = tensor.strides[i] * (uint64_t)size;
   }
   return graft_cuda_tensor_map_encode(args->node->device, &tensor, NULL, out_map);
 }
