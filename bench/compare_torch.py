@@ -9,11 +9,13 @@ its front end.
 """
 import argparse
 import json
+import math
 import statistics
 import subprocess
 
 import torch
 import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 
@@ -43,7 +45,7 @@ def random(shape, dtype):
 
 def torch_call(op, shapes, dtype):
     """PyTorch's way to compute |op| on inputs of |shapes|, or None where it has none."""
-    x = [random(s, dtype) if s else None for s in shapes]
+    x = [random(s, dtype) if s else None for s in shapes] if op != "graft.linear_i8.v1" else []
     if op == "graft.linear.v1":
         return lambda: F.linear(*x)
     if op == "graft.rms_norm.v1":
@@ -64,7 +66,35 @@ def torch_call(op, shapes, dtype):
     if op == "graft.scaled_dot_product_attention.v1":
         q, k, v = (t.transpose(1, 2) for t in x[:3])
         return lambda: F.scaled_dot_product_attention(q, k, v, enable_gqa=q.shape[1] != k.shape[1])
+    if op == "graft.linear_i8.v1":  # the product alone, without scales
+        n, k = shapes[1]
+        a, b = (torch.randint(-127, 128, (m, k), dtype=torch.int8, device="cuda") for m in (math.prod(shapes[0][:-1]), n))
+        return lambda: torch._int_mm(a, b.t())
     return None
+
+
+def with_backend(call, backend):
+    def run():
+        with sdpa_kernel(backend):
+            call()
+    return run
+
+
+def time_or_none(call):
+    try:
+        return time_call(call) if call else None
+    except RuntimeError:  # PyTorch has no kernel for it
+        return None
+
+
+def time_torch(op, shapes, dtype):
+    """What PyTorch takes, and for attention what each of its back ends takes."""
+    call = torch_call(op, shapes, dtype) if shapes else None
+    times = {"torch_ms": time_or_none(call)}
+    if call and op == "graft.scaled_dot_product_attention.v1":
+        times["torch_cudnn_ms"] = time_or_none(with_backend(call, SDPBackend.CUDNN_ATTENTION))
+        times["torch_flash_ms"] = time_or_none(with_backend(call, SDPBackend.FLASH_ATTENTION))
+    return times
 
 
 def peaks():
@@ -86,12 +116,19 @@ def bench_graft(program, op, dtype):
     return json.loads(done.stdout) if done.returncode == 0 else []
 
 
+def run_graft(program, *arguments):
+    command = [program, "bench", *arguments, "--device", "cuda:0", "--json"]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graft", required=True, help="the program")
     parser.add_argument("--out", required=True, help="file to write")
     parser.add_argument("--commit", default="", help="commit of the program")
     parser.add_argument("--generate", action="store_true", help="also time pictures of the shipped model")
+    parser.add_argument("--transformer", nargs="+", default=[], metavar="TYPE",
+                        help="also time Z-Image's transformer of 6 billion made-up weights of these types")
     parser.add_argument("--dtypes", nargs="+", default=["bf16"], choices=sorted(DTYPES))
     parser.add_argument("--ops", nargs="+", default=["linear", "scaled_dot_product_attention", "rms_norm", "layer_norm",
                                                      "group_norm", "conv2d", "softmax", "silu", "add", "mul"])
@@ -101,19 +138,17 @@ def main():
         for noun in arguments.ops:
             op = f"graft.{noun}.v1"
             for row in bench_graft(arguments.graft, op, dtype):
-                call = torch_call(op, [tuple(s) if s else None for s in row.get("shapes", [])], DTYPES[dtype]) \
-                    if row.get("shapes") else None
-                row["dtype"] = dtype
-                row["torch_ms"] = time_call(call) if call else None
-                rows.append(row)
+                shapes = [tuple(s) if s else None for s in row.get("shapes", [])]
+                rows.append(row | {"dtype": dtype} | time_torch(op, shapes, DTYPES[dtype]))
     driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True,
                             text=True, check=False).stdout.strip()
     report = {"card": torch.cuda.get_device_name(), "driver": driver, "torch": torch.__version__,
               "commit": arguments.commit, "peaks": peaks(), "ops": rows}
     if arguments.generate:
-        command = [arguments.graft, "bench", "generate", "--device", "cuda:0", "--json"]
-        report["generate"] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        report["generate"] = run_graft(arguments.graft, "generate")
         del report["generate"]["peak"]  # the CPU's
+    report["graft_peaks"] = run_graft(arguments.graft, "peak")
+    report["transformer"] = [run_graft(arguments.graft, "transformer", "--type", t) for t in arguments.transformer]
     with open(arguments.out, "w", encoding="utf-8") as file:
         json.dump(report, file, indent=1)
         file.write("\n")

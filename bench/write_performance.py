@@ -19,15 +19,25 @@ def table(report):
     print(f"\n## {report['card']}, driver {report['driver']}, commit {report['commit'][:10]}\n")
     print(f"PyTorch {report['torch']}. A large copy moves {peaks['copy_gb_per_s']:.0f} GB/s (read and written); products of "
           f"8192³ run at\n{peaks['bf16_tflop_per_s']:.0f} TFLOP/s in bf16 and {peaks['f32_tflop_per_s']:.0f} in f32.\n")
+    if peak := report.get("graft_peaks"):
+        products = ", ".join(f"{peak[key]:.0f} in {key.removesuffix('_tops')}" for key in peak if key.endswith("_tops"))
+        print(f"`graft bench peak`: copies {peak['copy_gb_per_s']:.0f} GB/s; products of 8192³, TOP/s: {products}; clock "
+              f"{peak['clock_ghz']:.2f} GHz.\n")
     if "generate" in report:
         g = report["generate"]
         print(f"`graft bench generate`, the shipped model at its own size and steps: a picture in {g['seconds']:.3f} s, of "
               f"which drawing\n{g['denoise_seconds']:.3f} s and decoding {g['decode_seconds']:.3f} s; the first one, with opening "
               f"the model, {g['first_seconds']:.3f} s.\n")
+    for run in report.get("transformer", []):
+        print(f"`graft bench transformer --type {run['weights']}`: one evaluation of Z-Image's transformer, "
+              f"{run['width']}×{run['height']},\n{run['prompt_tokens']} caption tokens, weights {run['weights']}, "
+              f"activations {run['activations']}: {1e3 * run['seconds']:.1f} ms, {run['tflop_per_s']:.0f} TFLOP/s.\n")
     print("| operator | case | dtype | ms | PyTorch ms | TFLOP/s | GB/s |")
     print("| --- | --- | --- | ---: | ---: | ---: | ---: |")
     for row in report["ops"]:
         torch_ms = f"{row['torch_ms']:.4f}" if row["torch_ms"] else "–"
+        others = [f"{name} {row[f'torch_{name}_ms']:.4f}" for name in ("cudnn", "flash") if row.get(f"torch_{name}_ms")]
+        torch_ms += f" ({', '.join(others)})" if others else ""
         print(f"| {row['op'].split('.')[1]} | {row['case']} | {row['dtype']} | {row['ms']:.4f} | {torch_ms} | "
               f"{row['gflop_per_s'] / 1000:.1f} | {row['gb_per_s']:.0f} |")
 
