@@ -33,10 +33,13 @@ graft_status graft_cuda_tensor_map_encode(const graft_device *device, const graf
   CUtensorMap map;
   void *data = NULL;
   memcpy(&data, &tensor->data, sizeof data);
+  // The driver asks for a context, although it only looks at numbers.
+  GRAFT_TRY(graft_cuda_enter(state, error));
   const CUresult result = state->driver.cuTensorMapEncodeTiled(
       &map, type_of(tensor->element_bytes), (cuuint32_t)tensor->rank, data, shape, strides + 1, tensor->box, steps,
       CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle_of(tensor->swizzle_bytes), CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
       CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  graft_cuda_leave(state);
   if (result != CUDA_SUCCESS) {
     return graft_cuda_driver_fail(&state->driver, result, "describing a tensor to the copy engine", error);
   }
