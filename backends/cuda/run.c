@@ -15,12 +15,13 @@ static double seconds_now(void) {
 }
 
 static graft_status issue_launch(graft_cuda_device *device, const graft_cuda_command *command, graft_error *error) {
+  // One pointer for each parameter, so that the driver puts a struct where its alignment asks for. There is one; behind
+  // it the driver's double finds its size.
   size_t bytes = command->args_bytes;
-  void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, command->args, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
-                   CU_LAUNCH_PARAM_END};
+  void *params[] = {command->args, &bytes};
   const CUresult result = device->driver.cuLaunchKernel(
       command->function, command->grid[0], command->grid[1], command->grid[2], command->block[0], command->block[1],
-      command->block[2], command->shared_bytes, device->stream, NULL, bytes > 0 ? extra : NULL);
+      command->block[2], command->shared_bytes, device->stream, bytes > 0 ? params : NULL, NULL);
   return graft_cuda_check(device, result, "launching a kernel", error);
 }
 

@@ -435,13 +435,13 @@ CUresult cuLaunchKernel(CUfunction launched, unsigned int grid_x, unsigned int g
                         unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
                         CUstream stream, void **params, void **extra) {
   (void)grid_x, (void)grid_y, (void)grid_z, (void)block_x, (void)block_y, (void)block_z;
-  (void)shared_bytes, (void)params;
+  (void)shared_bytes, (void)extra;
   CALL();
   ++*(capturing != NULL ? &counts.captured : &counts.launches);
   fake_op op = {.kind = FAKE_LAUNCH, .function = ((named_function *)(void *)launched)->name};
-  if (extra == NULL) return add(stream, &op, NULL);
-  op.params_bytes = *(const size_t *)extra[3];  // behind CU_LAUNCH_PARAM_BUFFER_SIZE
-  return add(stream, &op, extra[1]);
+  if (params == NULL) return add(stream, &op, NULL);
+  op.params_bytes = *(const size_t *)params[1];  // which a real driver knows from the function
+  return add(stream, &op, params[0]);
 }
 
 CUresult cuGraphDestroy(CUgraph graph) {
