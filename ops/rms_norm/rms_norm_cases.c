@@ -33,4 +33,5 @@ const graft_op_case graft_rms_norm_cases[GRAFT_RMS_NORM_N_CASES] = {
     {.name = "bf16_all", NORM(eps_6, 67), .inputs = {TENSOR(BF16, 5, 67), TENSOR(BF16, 67)}},
     {.name = "block_demo", NORM(eps_5, 384), .inputs = {TENSOR(F32, 1, 288, 384), CONSTANT(F32, 384)}, BENCH},
     {.name = "heads", NORM(eps_5, 128), .inputs = {TENSOR(F32, 1, 4224, 30, 128), CONSTANT(BF16, 128)}, BENCH},
+    {.name = "heads_of_4", NORM(eps_5, 128), .inputs = {TENSOR(F32, 4, 4224, 30, 128), CONSTANT(BF16, 128)}, BENCH},
 };

@@ -4,7 +4,7 @@
 
 #include "graft/op.h"
 
-enum { GRAFT_RMS_NORM_N_CASES = 19 };
+enum { GRAFT_RMS_NORM_N_CASES = 20 };
 extern const graft_op_case graft_rms_norm_cases[GRAFT_RMS_NORM_N_CASES];
 
 #endif

@@ -41,7 +41,8 @@ __device__ __forceinline__ void rotate_singly(const graft_rotary_params &p) {
   }
 }
 
-// Sixteen channels of a head, eight pairs: of one half and the other, or side by side.
+// Sixteen channels of a head, eight of its first half and eight of its second one, as neighbouring threads have
+// neighbouring ones. The pairs are four in each half, or eight that have a channel in both.
 struct pairs {
   float x[2][8];
   char *y[2];
@@ -60,21 +61,29 @@ __device__ __forceinline__ void load_pairs(const graft_rotary_params &p, int64_t
   s->table = p.operands[2].data + offsets[2];
 }
 
-__device__ __forceinline__ float find_factor(const graft_rotary_params &p, const pairs &s) {
-  float squares = 0;
+__device__ __forceinline__ void normalise(const graft_rotary_params &p, int64_t first, int64_t second, pairs *s) {
+  float squares = 0, weights[2][8];
 #pragma unroll
-  for (int i = 0; i < 16; ++i) squares = fmaf(s.x[i / 8][i % 8], s.x[i / 8][i % 8], squares);
+  for (int i = 0; i < 16; ++i) squares = fmaf(s->x[i / 8][i % 8], s->x[i / 8][i % 8], squares);
   for (int i = p.n_lanes / 2; i > 0; i /= 2) squares += __shfl_xor_sync(0xffffffffu, squares, i);
-  return 1.0f / sqrtf(squares / (float)p.width + p.eps);
+  const float factor = 1.0f / sqrtf(squares / (float)p.width + p.eps);
+#pragma unroll
+  for (int i = 0; i < 16; ++i) s->x[i / 8][i % 8] *= factor;
+  if (p.weight.data == nullptr) return;
+  const char *const at[2] = {p.weight.data + first * p.weight_step, p.weight.data + second * p.weight_step};
+  graft_load_places(at, p.weight.type, weights);
+#pragma unroll
+  for (int i = 0; i < 16; ++i) s->x[i / 8][i % 8] *= weights[i / 8][i % 8];
 }
 
-// |table| has the cosine and the sine of each of eight pairs.
+// The cosines and sines of eight pairs stand together, or of four and four.
 template <bool IS_HALF>
-__device__ __forceinline__ void rotate(pairs *s) {
-  const float4 *angles = (const float4 *)s->table;
+__device__ __forceinline__ void rotate(const graft_rotary_params &p, int lane, pairs *s) {
+  const float4 *first = (const float4 *)(s->table + lane * (IS_HALF ? 64 : 32));
+  const float4 *second = IS_HALF ? first + 2 : first + p.pairs / 4;
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    const float4 two = angles[i / 2];
+    const float4 two = i < 4 ? first[i / 2] : second[i / 2 - 2];
     const float cosine = i % 2 == 0 ? two.x : two.z, sine = i % 2 == 0 ? two.y : two.w;
     float &a = IS_HALF ? s->x[0][i] : s->x[i / 4][i % 4 * 2];
     float &b = IS_HALF ? s->x[1][i] : s->x[i / 4][i % 4 * 2 + 1];
@@ -87,25 +96,15 @@ __device__ __forceinline__ void rotate(pairs *s) {
 template <bool IS_HALF>
 __device__ __forceinline__ void rotate_wide(const graft_rotary_params &p) {
   const int lane = threadIdx.x % p.n_lanes, own = threadIdx.x / p.n_lanes, n = blockDim.x / p.n_lanes;
-  const int64_t first = lane * (IS_HALF ? 8 : 16), second = first + (IS_HALF ? p.pairs : 8);
-  float weights[2][8];
-  if (p.weight.data != nullptr) {
-    const char *const at[2] = {p.weight.data + first * p.weight_step, p.weight.data + second * p.weight_step};
-    graft_load_places(at, p.weight.type, weights);
-  }
+  const int64_t first = lane * 8, second = first + p.pairs;
   for (int64_t block = (int64_t)blockIdx.x * n * HEADS; block < p.walk.n; block += (int64_t)gridDim.x * n * HEADS) {
     pairs s[HEADS];
 #pragma unroll
     for (int h = 0; h < HEADS; ++h) load_pairs(p, min(block + h * n + own, p.walk.n - 1), first, second, &s[h]);
 #pragma unroll
     for (int h = 0; h < HEADS; ++h) {
-      const float factor = p.has_norm ? find_factor(p, s[h]) : 1.0f;
-#pragma unroll
-      for (int i = 0; i < 16; ++i) {
-        s[h].x[i / 8][i % 8] *= p.weight.data == nullptr ? factor : factor * weights[i / 8][i % 8];
-      }
-      s[h].table += lane * 8 * p.pair_step;
-      rotate<IS_HALF>(&s[h]);
+      if (p.has_norm) normalise(p, first, second, &s[h]);
+      rotate<IS_HALF>(p, lane, &s[h]);
       if (block + h * n + own < p.walk.n) {
         graft_store_wide(s[h].y[0], p.operands[0].type, s[h].x[0]);
         graft_store_wide(s[h].y[1], p.operands[0].type, s[h].x[1]);
@@ -114,7 +113,7 @@ __device__ __forceinline__ void rotate_wide(const graft_rotary_params &p) {
   }
 }
 
-extern "C" __global__ void __launch_bounds__(GRAFT_WALK_THREADS) graft_rotary_heads(const graft_rotary_params p) {
+extern "C" __global__ void __launch_bounds__(GRAFT_WALK_THREADS, 3) graft_rotary_heads(const graft_rotary_params p) {
   if (p.n_lanes == 0) {
     rotate_singly(p);
   } else if (p.is_half) {

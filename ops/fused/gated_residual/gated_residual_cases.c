@@ -42,4 +42,8 @@ const graft_op_case graft_gated_residual_cases[GRAFT_GATED_RESIDUAL_N_CASES] = {
      NORM(eps_5, 3840),
      .inputs = {BOTH(1, 4224, 3840), CONSTANT(BF16, 3840), TENSOR(F32, 1, 1, 3840)},
      BENCH},
+    {.name = "block_of_4",
+     NORM(eps_5, 3840),
+     .inputs = {BOTH(4, 4224, 3840), CONSTANT(BF16, 3840), TENSOR(F32, 4, 1, 3840)},
+     BENCH},
 };

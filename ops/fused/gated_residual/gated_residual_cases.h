@@ -5,7 +5,7 @@
 
 #include "graft/op.h"
 
-enum { GRAFT_GATED_RESIDUAL_N_FORMS = 4, GRAFT_GATED_RESIDUAL_N_CASES = 18 };
+enum { GRAFT_GATED_RESIDUAL_N_FORMS = 4, GRAFT_GATED_RESIDUAL_N_CASES = 19 };
 extern const graft_op_case graft_gated_residual_cases[GRAFT_GATED_RESIDUAL_N_CASES];
 
 #endif

@@ -48,4 +48,8 @@ const graft_op_case graft_rms_norm_rotary_cases[GRAFT_RMS_NORM_ROTARY_N_CASES] =
      ROTARY(pairs, 128),
      .inputs = {TENSOR(F32, 1, 4224, 30, 128), CONSTANT(BF16, 128), TABLE(4224, 64, 2)},
      BENCH},
+    {.name = "zimage_of_4",
+     ROTARY(pairs, 128),
+     .inputs = {TENSOR(F32, 4, 4224, 30, 128), CONSTANT(BF16, 128), TABLE(4224, 64, 2)},
+     BENCH},
 };

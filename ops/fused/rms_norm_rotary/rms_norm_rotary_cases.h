@@ -5,7 +5,7 @@
 
 #include "graft/op.h"
 
-enum { GRAFT_RMS_NORM_ROTARY_N_FORMS = 2, GRAFT_RMS_NORM_ROTARY_N_CASES = 19 };
+enum { GRAFT_RMS_NORM_ROTARY_N_FORMS = 2, GRAFT_RMS_NORM_ROTARY_N_CASES = 20 };
 extern const graft_op_case graft_rms_norm_rotary_cases[GRAFT_RMS_NORM_ROTARY_N_CASES];
 
 #endif
