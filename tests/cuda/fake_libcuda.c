@@ -135,13 +135,17 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
   return CUDA_SUCCESS;
 }
 
+static _Thread_local int n_contexts;  // that were made current in this thread
+
 CUresult cuCtxPushCurrent(CUcontext context) {
   (void)context;
   CALL();
+  ++n_contexts;
   return CUDA_SUCCESS;
 }
 
 CUresult cuCtxPopCurrent(CUcontext *context) {
+  --n_contexts;
   *context = NULL;
   return CUDA_SUCCESS;
 }
@@ -478,6 +482,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuui
   (void)type, (void)interleave, (void)promotion, (void)fill;
   CALL();
   memset(map, 0, sizeof *map);
+  if (n_contexts == 0) return CUDA_ERROR_INVALID_CONTEXT;
   bool is_good = rank >= 1 && rank <= 5 && (uintptr_t)address % 16 == 0 && (uintptr_t)map % 64 == 0;
   for (cuuint32_t i = 0; i < rank && is_good; ++i) {
     is_good = shape[i] > 0 && shape[i] <= (cuuint64_t)1 << 32 && box[i] > 0 && box[i] <= 256 && steps[i] == 1;
