@@ -47,6 +47,14 @@ void graft_cuda_end_turn(graft_cuda_device *device) {
   pthread_mutex_unlock(&device->turn);
 }
 
+bool graft_cuda_hold_runs(graft_cuda_device *device) {
+  return pthread_mutex_lock(&device->turn) == 0;
+}
+
+void graft_cuda_resume_runs(graft_cuda_device *device, bool is_held) {
+  if (is_held) pthread_mutex_unlock(&device->turn);
+}
+
 graft_status graft_cuda_wait(graft_cuda_device *device, graft_error *error) {
   return graft_cuda_check(device, device->driver.cuStreamSynchronize(device->stream), "waiting for the GPU", error);
 }

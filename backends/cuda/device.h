@@ -49,6 +49,10 @@ void graft_cuda_leave(graft_cuda_device *device);
 // enter and leave with the device's turn.
 graft_status graft_cuda_begin_turn(graft_cuda_device *device, graft_error *error);
 void graft_cuda_end_turn(graft_cuda_device *device);
+// Who waits for the stream or the context must not do so while another thread captures a plan, which that would break.
+// False within a callback of a run, whose thread has the turn already and captures nothing meanwhile.
+bool graft_cuda_hold_runs(graft_cuda_device *device);
+void graft_cuda_resume_runs(graft_cuda_device *device, bool is_held);
 
 // GRAFT_OK for CUDA_SUCCESS; else the error, and whether the device is lost is remembered.
 graft_status graft_cuda_check(graft_cuda_device *device, CUresult result, const char *what, graft_error *error);

@@ -39,12 +39,15 @@ void graft_cuda_release(void *state, void *memory, size_t bytes) {
   graft_cuda_device *device = state;
   if (memory == NULL) return;
   atomic_fetch_sub(&device->allocated_bytes, bytes);
+  const bool is_held = graft_cuda_hold_runs(device);
   // What a lost device held is gone with it.
-  if (graft_cuda_enter(device, NULL) != GRAFT_OK) return;
-  // Uploads return before they arrive.
-  (void)device->driver.cuStreamSynchronize(device->stream);
-  (void)device->driver.cuMemFree(address_of(memory));
-  graft_cuda_leave(device);
+  if (graft_cuda_enter(device, NULL) == GRAFT_OK) {
+    // Uploads return before they arrive.
+    (void)device->driver.cuStreamSynchronize(device->stream);
+    (void)device->driver.cuMemFree(address_of(memory));
+    graft_cuda_leave(device);
+  }
+  graft_cuda_resume_runs(device, is_held);
 }
 
 graft_status graft_cuda_allocate_host(void *state, size_t bytes, graft_error *error, void **out_memory) {

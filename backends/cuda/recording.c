@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backends/cuda/replay.h"
+#include "graft/versioned.h"
 
 graft_status graft_cuda_record_begin(void *state, uint32_t n_steps, graft_error *error,
                                      graft_recording **out_recording) {
@@ -88,24 +89,28 @@ static graft_status check_launch(const graft_cuda_device *device, const graft_cu
                     launch->block[1], launch->block[2]);
 }
 
-graft_status graft_cuda_encode(graft_encoder *encoder, const graft_cuda_launch *launch, graft_error *error) {
-  if (launch->grid[0] == 0 || launch->grid[1] == 0 || launch->grid[2] == 0) return GRAFT_OK;
-  GRAFT_TRY(check_launch(encoder->recording->device, launch, error));
+graft_status graft_cuda_encode(graft_encoder *encoder, const graft_cuda_launch *given, graft_error *error) {
+  graft_cuda_launch launch;
+  GRAFT_TRY(graft_versioned_copy(&launch, sizeof launch, given, "a graft_cuda_launch", error));
+  if (launch.grid[0] == 0 || launch.grid[1] == 0 || launch.grid[2] == 0) return GRAFT_OK;
+  GRAFT_TRY(check_launch(encoder->recording->device, &launch, error));
   graft_cuda_command command = {.kind = GRAFT_CUDA_LAUNCH,
-                                .function = launch->function->handle,
-                                .shared_bytes = launch->shared_bytes,
-                                .args_bytes = launch->params_bytes,
-                                .key_bytes = launch->params_bytes};
-  memcpy(command.grid, launch->grid, sizeof command.grid);
-  memcpy(command.block, launch->block, sizeof command.block);
-  return append(encoder, &command, launch->params, error);
+                                .function = launch.function->handle,
+                                .shared_bytes = launch.shared_bytes,
+                                .args_bytes = launch.params_bytes,
+                                .key_bytes = launch.params_bytes};
+  memcpy(command.grid, launch.grid, sizeof command.grid);
+  memcpy(command.block, launch.block, sizeof command.block);
+  return append(encoder, &command, launch.params, error);
 }
 
-graft_status graft_cuda_encode_call(graft_encoder *encoder, const graft_cuda_call *call, graft_error *error) {
+graft_status graft_cuda_encode_call(graft_encoder *encoder, const graft_cuda_call *given, graft_error *error) {
+  graft_cuda_call call;
+  GRAFT_TRY(graft_versioned_copy(&call, sizeof call, given, "a graft_cuda_call", error));
   const graft_cuda_command command = {
-      .kind = GRAFT_CUDA_CALL, .run = call->run, .args_bytes = call->args_bytes, .key_bytes = call->key_bytes};
-  if (!call->is_capture_safe) encoder->recording->is_capture_safe = false;
-  return append(encoder, &command, call->args, error);
+      .kind = GRAFT_CUDA_CALL, .run = call.run, .args_bytes = call.args_bytes, .key_bytes = call.key_bytes};
+  if (!call.is_capture_safe) encoder->recording->is_capture_safe = false;
+  return append(encoder, &command, call.args, error);
 }
 
 graft_status graft_cuda_encode_fill(graft_encoder *encoder, void *target, uint8_t value, size_t bytes,

@@ -40,10 +40,16 @@ static graft_status capture(graft_recording *recording, graft_error *error) {
 graft_status graft_cuda_replay(graft_recording *recording, graft_error *error) {
   graft_cuda_device *device = recording->device;
   if (recording->graph == NULL) {
-    graft_status status = capture(recording, error);
+    graft_error why = {0};
+    graft_status status = capture(recording, &why);
+    if (status != GRAFT_OK && atomic_load(&device->is_lost)) {
+      if (error != NULL) *error = why;
+      return status;
+    }
+    // Whoever else uses the card's context breaks a capture by waiting for it. Nothing was run yet.
     if (status != GRAFT_OK) {
       recording->has_capture_failed = true;
-      return status;
+      return graft_cuda_issue(recording, 0, recording->n_commands, error);
     }
     ++device->runs.n_captured;
   }

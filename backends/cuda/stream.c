@@ -21,8 +21,11 @@ static graft_status finish(graft_cuda_device *device, CUresult result, const cha
 
 graft_status graft_cuda_synchronize(void *state, graft_error *error) {
   graft_cuda_device *device = state;
-  GRAFT_TRY(graft_cuda_enter(device, error));
-  return finish(device, device->driver.cuCtxSynchronize(), "waiting for the GPU", error);
+  const bool is_held = graft_cuda_hold_runs(device);
+  graft_status status = graft_cuda_enter(device, error);
+  if (status == GRAFT_OK) status = finish(device, device->driver.cuCtxSynchronize(), "waiting for the GPU", error);
+  graft_cuda_resume_runs(device, is_held);
+  return status;
 }
 
 graft_status graft_cuda_stream_create(void *state, graft_error *error, graft_stream **out_stream) {

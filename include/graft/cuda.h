@@ -111,11 +111,12 @@ typedef struct graft_cuda_tiled_tensor {
   int32_t rank;           // 1 … 5
   uint64_t shape[5];      // 1 … 2^32
   uint64_t strides[5];    // bytes, multiples of 16 below 2^40; the first one is not used
-  uint32_t box[5];        // 1 … 256; the first dimension in bytes: at most |swizzle_bytes|, a multiple of 16
+  uint32_t box[5];        // 1 … 256 elements; the first of them multiples of 16 bytes, and swizzled no more than that
   int32_t swizzle_bytes;  // 0, 32, 64 or 128: how pieces of 16 bytes are exchanged in shared memory
 } graft_cuda_tiled_tensor;
 
-// Makes |*out_map| of |tensor|, for `encode`; thread-safe. Errors: GRAFT_E_DEVICE (the driver refuses it).
+// Makes |*out_map| of |tensor|, for `encode`; thread-safe. Errors: GRAFT_E_INVALID (no CUDA device, or a member is not
+// as above), GRAFT_E_DEVICE (the driver refuses it).
 GRAFT_API GRAFT_NODISCARD graft_status graft_cuda_tensor_map_encode(const graft_device *device,
                                                                     const graft_cuda_tiled_tensor *tensor,
                                                                     graft_error *error, graft_cuda_tensor_map *out_map);

@@ -154,7 +154,8 @@ typedef struct graft_backend_def {
   graft_status (*allocate_host)(void *state, size_t bytes, graft_error *error, void **out_memory);
   void (*release_host)(void *state, void *memory, size_t bytes);
 
-  // |run|, and while the device works, |beside->work| until there is no more of it or the device is done first.
+  // |run|, and while the device works, |beside->work| until there is no more of it. What is left of it when the device
+  // is done the caller does.
   graft_status (*run_beside)(graft_recording *recording, uint32_t first, uint32_t end, const graft_run_control *control,
                              const graft_beside *beside, graft_error *error);
 } graft_backend_def;

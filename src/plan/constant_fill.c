@@ -33,10 +33,7 @@ static bool is_source_done(const graft_plan_constant *constant) {
 }
 
 static void discard(const graft_plan_constant *constant) {
-  const graft_constant *source = &constant->tensor->constant;
-  if (source->discard != NULL && source->bytes > 0 && is_source_done(constant)) {
-    source->discard(source->user, source->data, source->bytes);
-  }
+  if (is_source_done(constant)) graft_plan_discard(&constant->tensor->constant);
 }
 
 static void *allocate_staging(size_t bytes, size_t alignment) {

@@ -154,14 +154,14 @@ struct graft_plan {
   bool is_recorded, has_result;
 };
 
-// Appends to a list; fails with a sentence in the plan's error.
-graft_status graft_plan_append(graft_plan *plan, graft_plan_list *list, void *item);
 // How much of each device a plan may take; lowered until it fits.
 typedef struct graft_plan_limits {
   size_t weights[GRAFT_PLAN_MAX_DEVICES];
   bool is_closed[GRAFT_PLAN_MAX_DEVICES];
 } graft_plan_limits;
 
+// Appends to a list; fails with a sentence in the plan's error.
+graft_status graft_plan_append(graft_plan *plan, graft_plan_list *list, void *item);
 // Gives |tensor| its id in the plan.
 graft_status graft_plan_add_tensor(graft_plan *plan, graft_tensor *tensor);
 graft_status graft_plan_no_memory(graft_plan *plan);
@@ -189,6 +189,11 @@ static inline bool graft_plan_can_access(const graft_plan *plan, uint32_t device
 // What |entry| is of, where it is brought while the plan runs; else NULL.
 static inline graft_plan_resident *graft_plan_resident_of(graft_constant_entry *entry) {
   return entry != NULL && entry->is_resident ? (graft_plan_resident *)(void *)entry : NULL;
+}
+
+// Tells the caller that the bytes of |source| are not looked at for now.
+static inline void graft_plan_discard(const graft_constant *source) {
+  if (source->discard != NULL && source->bytes > 0) source->discard(source->user, source->data, source->bytes);
 }
 
 // transfer.c: the plan's own operators. A transfer copies input 0 to output 0, which may be elsewhere and laid out
@@ -275,7 +280,14 @@ graft_status graft_plan_check_size(const graft_tensor *tensor, const char *what,
 // run/plan_inputs.c: moves the values that wait for this run to where steps read them.
 graft_status graft_plan_take_inputs(graft_plan *plan, graft_error *error);
 // run/plan_fill.c: brings what |segment| needs, and gives back what nobody needs any more behind it. No allocation.
-graft_status graft_plan_bring(graft_plan *plan, const graft_plan_segment *segment, graft_error *error);
+graft_status graft_plan_bring(graft_plan *plan, const graft_plan_segment *segment, const graft_run_control *control,
+                              graft_error *error);
+// run/plan_fill.c: where the bytes of |resident| are, packed into the plan's staging memory where its kernel wants
+// that.
+graft_status graft_plan_stage_constant(const graft_plan *plan, const graft_plan_resident *resident,
+                                       const void **out_bytes);
+// run/plan_run.c: GRAFT_E_CANCELLED where |control| says so.
+graft_status graft_plan_check_abort(const graft_run_control *control, graft_error *error);
 void graft_plan_give_back(const graft_plan *plan, uint32_t segment);
 // run/plan_prefetch.c: what device |index| needs so that constants come while it runs; nothing where it does not. They
 // begin beside the segment before, and have arrived when |await| returns. All but |open| and |close| allocate nothing.
@@ -286,7 +298,8 @@ size_t graft_prefetch_bytes(const graft_plan *plan);
 // Begins to bring what |segment| needs. After that a little is done with every call, until it is false.
 void graft_prefetch_begin(graft_plan *plan, const graft_plan_segment *segment);
 bool graft_prefetch_work(void *prefetch);
-graft_status graft_prefetch_await(graft_plan *plan, const graft_plan_segment *segment, graft_error *error);
+graft_status graft_prefetch_await(graft_plan *plan, const graft_plan_segment *segment, const graft_run_control *control,
+                                  graft_error *error);
 // After a run that failed: waits until nothing is on its way.
 void graft_prefetch_stop(graft_plan *plan);
 // The segment whose constants come while |segment| runs, or NULL.

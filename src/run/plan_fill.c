@@ -38,22 +38,34 @@ static void bring_on_host(void *arg, int64_t index) {
   }
 }
 
-// The staging memory has the aligned source first and the packed bytes behind it, at a multiple of 4096.
+// The source, or its aligned copy in the staging memory; what is packed goes behind that, at a multiple of 4096.
+static const void *align_source(const graft_plan *plan, const graft_plan_resident *resident, char **out_behind) {
+  const void *source = resident->entry.key.source;
+  *out_behind = plan->staging;
+  if (!is_misaligned(resident)) return source;
+  const size_t bytes = graft_tensor_desc_bytes(&resident->tensor->desc);
+  *out_behind += (bytes + 4095) / 4096 * 4096;
+  return memcpy(plan->staging, source, bytes);
+}
+
+graft_status graft_plan_stage_constant(const graft_plan *plan, const graft_plan_resident *resident,
+                                       const void **out_bytes) {
+  *out_bytes = resident->entry.key.source;
+  if (resident->step == NULL) return GRAFT_OK;
+  char *packed = NULL;
+  const void *source = align_source(plan, resident, &packed);
+  *out_bytes = packed;
+  return pack(resident, source, packed);
+}
+
 static graft_status bring_staged(const graft_plan *plan, const graft_plan_resident *resident, graft_error *error) {
   const graft_plan_device *device = &plan->devices[resident->device];
-  const graft_constant_key *key = &resident->entry.key;
-  void *state = graft_device_state(device->device), *target = resident->entry.memory.address;
-  const void *source = key->source;
-  if (resident->step == NULL) return device->backend->upload(state, target, source, key->bytes, error);
-  char *packed = plan->staging;
-  if (is_misaligned(resident)) {
-    size_t bytes = graft_tensor_desc_bytes(&resident->tensor->desc);
-    source = memcpy(plan->staging, source, bytes);
-    packed += (bytes + 4095) / 4096 * 4096;
-  }
-  if (graft_plan_is_host(plan, resident->device)) return pack(resident, source, target);
-  GRAFT_TRY(pack(resident, source, packed));
-  return device->backend->upload(state, target, packed, key->bytes, error);
+  void *target = resident->entry.memory.address;
+  char *behind = NULL;
+  if (graft_plan_is_host(plan, resident->device)) return pack(resident, align_source(plan, resident, &behind), target);
+  const void *bytes = NULL;
+  GRAFT_TRY(graft_plan_stage_constant(plan, resident, &bytes));
+  return device->backend->upload(graft_device_state(device->device), target, bytes, resident->entry.key.bytes, error);
 }
 
 static graft_status fail(const graft_plan_resident *resident, graft_status status, graft_error *error) {
@@ -64,11 +76,12 @@ static graft_status fail(const graft_plan_resident *resident, graft_status statu
   return status;
 }
 
-graft_status graft_plan_bring(graft_plan *plan, const graft_plan_segment *segment, graft_error *error) {
+graft_status graft_plan_bring(graft_plan *plan, const graft_plan_segment *segment, const graft_run_control *control,
+                              graft_error *error) {
   uint32_t n = segment->end_resident - segment->first_resident;
   if (n == 0) return GRAFT_OK;
   const graft_plan_device *device = &plan->devices[segment->device];
-  if (device->prefetch != NULL) return graft_prefetch_await(plan, segment, error);
+  if (device->prefetch != NULL) return graft_prefetch_await(plan, segment, control, error);
   bring_pass pass = {plan, segment};
   if (device->backend->parallel != NULL) {
     device->backend->parallel(graft_device_state(device->device), bring_on_host, &pass, n);
@@ -80,8 +93,7 @@ graft_status graft_plan_bring(graft_plan *plan, const graft_plan_segment *segmen
     bool is_staged = !graft_plan_is_host(plan, resident->device) || needs_staging(plan, resident);
     if (is_staged) resident->status = bring_staged(plan, resident, error);
     if (resident->status != GRAFT_OK) return fail(resident, resident->status, error);
-    const graft_constant *source = &graft_plan_root(resident->tensor)->constant;
-    if (source->discard != NULL && source->bytes > 0) source->discard(source->user, source->data, source->bytes);
+    graft_plan_discard(&graft_plan_root(resident->tensor)->constant);
   }
   return GRAFT_OK;
 }
@@ -90,8 +102,7 @@ void graft_plan_give_back(const graft_plan *plan, uint32_t segment) {
   if (plan->memory_budget == 0) return;
   for (uint32_t i = 0; i < plan->n_constants; ++i) {
     const graft_plan_constant *constant = &plan->constants[i];
-    const graft_constant *source = &constant->tensor->constant;
     if (!constant->is_read || constant->copy != NULL || constant->last_segment != segment) continue;
-    if (source->discard != NULL && source->bytes > 0) source->discard(source->user, source->data, source->bytes);
+    graft_plan_discard(&constant->tensor->constant);
   }
 }

@@ -19,7 +19,7 @@ typedef struct graft_prefetch {
   uint32_t part;                      // whose turn it is
   const graft_plan_segment *segment;  // whose constants come; NULL: nothing does
   uint32_t next;                      // of the plan's residents
-  const char *source;                 // of that one, packed where it must be
+  const void *source;                 // of that one, packed where it must be
   size_t n_sent;                      // bytes of it
   graft_status status;
   graft_error error;
@@ -95,39 +95,21 @@ void graft_prefetch_begin(graft_plan *plan, const graft_plan_segment *segment) {
   p->status = GRAFT_OK;
 }
 
-// Where the bytes of |resident| are, packed first where its kernel wants that.
-static graft_status find_source(graft_prefetch *p, const graft_plan_resident *resident) {
-  const graft_constant_key *key = &resident->entry.key;
-  const graft_planned_step *step = resident->step;
-  p->source = key->source;
-  if (step == NULL) return GRAFT_OK;
-  char *packed = p->plan->staging;
-  const void *source = key->source;
-  if ((uintptr_t)source % resident->tensor->desc.dtype->alignment != 0) {
-    const size_t bytes = graft_tensor_desc_bytes(&resident->tensor->desc);
-    source = memcpy(packed, source, bytes);
-    packed += (bytes + 4095) / 4096 * 4096;
-  }
-  p->source = packed;
-  return step->kernel->pack(&step->info, step->prepared.state, resident->input, source, packed);
-}
-
 static graft_status send_part(graft_prefetch *p) {
   const graft_backend_def *backend = p->device->backend;
   const graft_plan_resident *resident = p->plan->residents.items[p->next];
-  if (p->n_sent == 0) GRAFT_TRY(find_source(p, resident));
+  if (p->n_sent == 0) GRAFT_TRY(graft_plan_stage_constant(p->plan, resident, &p->source));
   const size_t left = resident->entry.key.bytes - p->n_sent, bytes = left < p->part_bytes ? left : p->part_bytes;
   char *staging = p->staging + p->part * p->part_bytes;
   GRAFT_TRY(backend->event_wait(p->is_free[p->part], &p->error));
-  memcpy(staging, p->source + p->n_sent, bytes);
+  memcpy(staging, (const char *)p->source + p->n_sent, bytes);
   GRAFT_TRY(
       backend->upload_async(p->stream, (char *)resident->entry.memory.address + p->n_sent, staging, bytes, &p->error));
   GRAFT_TRY(backend->event_record(p->stream, p->is_free[p->part], &p->error));
   p->part = (p->part + 1) % N_PARTS;
   p->n_sent += bytes;
   if (p->n_sent < resident->entry.key.bytes) return GRAFT_OK;
-  const graft_constant *source = &graft_plan_root(resident->tensor)->constant;
-  if (source->discard != NULL && source->bytes > 0) source->discard(source->user, source->data, source->bytes);
+  graft_plan_discard(&graft_plan_root(resident->tensor)->constant);
   p->n_sent = 0;
   return ++p->next < p->segment->end_resident ? GRAFT_OK : backend->event_record(p->stream, p->is_there, &p->error);
 }
@@ -140,10 +122,11 @@ bool graft_prefetch_work(void *prefetch) {
   return p->status == GRAFT_OK && p->next < p->segment->end_resident;
 }
 
-graft_status graft_prefetch_await(graft_plan *plan, const graft_plan_segment *segment, graft_error *error) {
+graft_status graft_prefetch_await(graft_plan *plan, const graft_plan_segment *segment, const graft_run_control *control,
+                                  graft_error *error) {
   graft_prefetch *p = plan->devices[segment->device].prefetch;
   if (p->segment != segment) graft_prefetch_begin(plan, segment);
-  while (graft_prefetch_work(p)) continue;
+  while (graft_prefetch_work(p)) GRAFT_TRY(graft_plan_check_abort(control, error));
   graft_status status = p->status;
   if (status != GRAFT_OK) {
     *error = p->error;

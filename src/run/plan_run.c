@@ -137,6 +137,11 @@ typedef struct segment_run {
   const graft_run_control *control;  // the caller's, or zeros
 } segment_run;
 
+graft_status graft_plan_check_abort(const graft_run_control *control, graft_error *error) {
+  if (control->abort == NULL || !control->abort(control->abort_user)) return GRAFT_OK;
+  return GRAFT_FAIL(error, GRAFT_E_CANCELLED, "the run was cancelled");
+}
+
 static bool is_watched(const graft_run_control *control) {
   return control->on_step != NULL || control->on_node != NULL;
 }
@@ -172,7 +177,9 @@ static graft_status run_on_device(const graft_plan *plan, const segment_run *run
                             ? device->backend->run_beside(device->recording, first, end, &watched, &beside, error)
                             : device->backend->run(device->recording, first, end, &watched, error);
   // Transfers that come next may use the plan's staging memory.
-  while (is_prefetching && status == GRAFT_OK && graft_prefetch_work(device->prefetch)) continue;
+  while (is_prefetching && status == GRAFT_OK && graft_prefetch_work(device->prefetch)) {
+    status = graft_plan_check_abort(run->control, error);
+  }
   *out_step = segment->first + stopped_at - segment->first_local;
   return status;
 }
@@ -182,9 +189,7 @@ static graft_status run_transfers(const graft_plan *plan, const segment_run *run
   const graft_run_control *control = run->control;
   for (uint32_t s = run->segment->first; s < run->segment->end; ++s) {
     *out_step = s;
-    if (control->abort != NULL && control->abort(control->abort_user)) {
-      return GRAFT_FAIL(error, GRAFT_E_CANCELLED, "the run was cancelled");
-    }
+    GRAFT_TRY(graft_plan_check_abort(control, error));
     if (is_watched(control)) tell(run, s, false);
     graft_status status = graft_plan_transfer(plan, graft_plan_step_at(plan, s), error);
     if (is_watched(control)) tell(run, s, true);
@@ -198,7 +203,7 @@ static graft_status run_segments(graft_plan *plan, const graft_run_control *cont
   for (uint32_t g = 0; g < plan->n_segments; ++g) {
     const segment_run run = {plan, &plan->segments[g], control};
     *out_step = run.segment->first;
-    GRAFT_TRY(graft_plan_bring(plan, run.segment, error));
+    GRAFT_TRY(graft_plan_bring(plan, run.segment, control, error));
     const graft_plan_segment *next = graft_prefetch_next(plan, run.segment);
     if (next != NULL) graft_prefetch_begin(plan, next);
     GRAFT_TRY((run.segment->is_transfer ? run_transfers : run_on_device)(plan, &run, out_step, error));

@@ -11,12 +11,15 @@
 void fake_cuda_reset(int64_t fail_at, int result);
 fake_cuda_counts fake_cuda_get_counts(void);
 void fake_cuda_set_memory(int64_t bytes);
+void fake_cuda_on_capture(void (*call_back)(void));
 
 static fake_cuda_counts counts;
 static int64_t failing_call;
 static CUresult failure;
 static fake_stream *capturing;  // the stream that is captured, and what of it
 static fake_list captured;
+static bool is_capture_broken;
+static void (*on_capture)(void);
 static int64_t card_bytes = (int64_t)1 << 30;
 
 // Freed device memory is handed out again, the last first, so that a plan made anew has the addresses it had.
@@ -33,8 +36,14 @@ void fake_cuda_reset(int64_t fail_at, int result) {
   failing_call = fail_at;
   failure = (CUresult)result;
   capturing = NULL;
+  is_capture_broken = false;
+  on_capture = NULL;
   fake_list_clear(&captured);
   fake_queue_reset();
+}
+
+void fake_cuda_on_capture(void (*call_back)(void)) {
+  on_capture = call_back;
 }
 
 fake_cuda_counts fake_cuda_get_counts(void) {
@@ -150,8 +159,16 @@ CUresult cuCtxPopCurrent(CUcontext *context) {
   return CUDA_SUCCESS;
 }
 
+// Waiting for what is captured is refused, and breaks the capture.
+static CUresult refuse_wait(void) {
+  is_capture_broken = true;
+  ++counts.refused_waits;
+  return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
 CUresult cuCtxSynchronize(void) {
   CALL();
+  if (capturing != NULL) return refuse_wait();
   fake_run_all();
   return CUDA_SUCCESS;
 }
@@ -276,6 +293,7 @@ static CUresult copy(void *target, const void *source, size_t bytes, CUstream st
 
 CUresult cuMemcpyHtoDAsync(CUdeviceptr target, const void *source, size_t bytes, CUstream stream) {
   CALL();
+  ++counts.uploads;
   counts.overlaps += fake_has_launch_beside((fake_stream *)(void *)stream);
   return copy((void *)(uintptr_t)target, source, bytes, stream);
 }
@@ -314,6 +332,7 @@ CUresult cuStreamDestroy(CUstream stream) {
 
 CUresult cuStreamSynchronize(CUstream stream) {
   CALL();
+  if (capturing != NULL && capturing == (fake_stream *)(void *)stream) return refuse_wait();
   fake_stream_run((fake_stream *)(void *)stream);
   return CUDA_SUCCESS;
 }
@@ -329,6 +348,7 @@ CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
   (void)mode;
   CALL();
   capturing = (fake_stream *)(void *)stream;
+  if (on_capture != NULL) on_capture();
   return CUDA_SUCCESS;
 }
 
@@ -353,6 +373,8 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
   (void)stream;
   capturing = NULL;
   CUresult result = call();
+  if (result == CUDA_SUCCESS && is_capture_broken) result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  is_capture_broken = false;
   if (result == CUDA_SUCCESS) *graph = (CUgraph)(void *)make_graph(&captured);
   if (result == CUDA_SUCCESS && *graph == NULL) result = CUDA_ERROR_OUT_OF_MEMORY;
   fake_list_clear(&captured);

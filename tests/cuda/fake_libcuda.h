@@ -11,11 +11,13 @@ typedef struct fake_cuda_counts {
   int64_t launches;  // of kernels, those put into graphs left out
   int64_t captured;  // launches put into graphs
   int64_t graph_launches;
-  int64_t tensor_maps;   // that were well formed
-  int64_t live_objects;  // allocations, streams, events, modules and graphs that were not given back
-  int64_t live_bytes;    // of device memory
-  int64_t overlaps;      // copies to the device that were begun while a launch waited in another stream
-  int64_t hazards;       // work that was not ordered behind other work on the same memory; memory freed too soon
+  int64_t tensor_maps;    // that were well formed
+  int64_t live_objects;   // allocations, streams, events, modules and graphs that were not given back
+  int64_t live_bytes;     // of device memory
+  int64_t uploads;        // copies to the device
+  int64_t overlaps;       // copies to the device that were begun while a launch waited in another stream
+  int64_t refused_waits;  // for a stream or context while it was captured, which broke the capture
+  int64_t hazards;        // work that was not ordered behind other work on the same memory; memory freed too soon
 } fake_cuda_counts;
 
 // The function that computes y[i] = factor · x[i] + w[i], and its parameters.
@@ -30,6 +32,7 @@ typedef struct fake_cuda_add {
 // Functions of the shared object, by these names.
 typedef void (*fake_cuda_reset_fn)(int64_t fail_at, int result);  // call |fail_at|, from 1, returns |result|; 0: none
 typedef fake_cuda_counts (*fake_cuda_counts_fn)(void);
-typedef void (*fake_cuda_memory_fn)(int64_t bytes);  // the card's memory; 1 GiB until it is said
+typedef void (*fake_cuda_on_capture_fn)(void (*call_back)(void));  // called when a capture begins; until a reset
+typedef void (*fake_cuda_memory_fn)(int64_t bytes);                // the card's memory; 1 GiB until it is said
 
 #endif

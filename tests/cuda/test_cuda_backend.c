@@ -1,11 +1,13 @@
 // The CUDA backend's host logic against a double of the driver: devices, copies, replay, cancelling, and an error at
 // every call.
 #include <dlfcn.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <cmocka.h>
 
 #include "fake_libcuda.h"
@@ -20,6 +22,8 @@ enum { FAKE_OUT_OF_MEMORY = 2, FAKE_ILLEGAL_ADDRESS = 700, ROWS = 16, COLUMNS = 
 
 static fake_cuda_reset_fn reset;
 static fake_cuda_counts_fn get_counts;
+static fake_cuda_on_capture_fn on_capture;
+static int (*synchronize_context)(void);
 
 typedef struct session {
   graft_context *context;
@@ -204,6 +208,57 @@ static void the_second_run_captures_and_later_ones_replay(void **state) {
   close_well(&s);
 }
 
+// A plan that another thread destroys while one is captured; it waits for the device.
+static pthread_t destroyer;
+static graft_plan *doomed;
+
+static void *destroy_doomed(void *unused) {
+  graft_plan_destroy(doomed);
+  return unused;
+}
+
+// Leaves the other thread time to do harm.
+static void destroy_meanwhile(void) {
+  assert_int_equal(pthread_create(&destroyer, NULL, destroy_doomed, NULL), 0);
+  nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+}
+
+static void SC3_plans_are_destroyed_while_another_is_captured(void **state) {
+  (void)state;
+  session s;
+  open_well("", &s);
+  const graft_plan_options options = {.struct_size = sizeof options, .device = s.device};
+  assert_int_equal(graft_plan_create(s.graph, &options, &doomed), GRAFT_OK);
+  assert_int_equal(graft_plan_run(s.plan, NULL), GRAFT_OK);
+  on_capture(destroy_meanwhile);
+  const graft_status status = graft_plan_run(s.plan, NULL);
+  pthread_join(destroyer, NULL);
+  assert_int_equal(status, GRAFT_OK);
+  assert_int_equal(get_counts().refused_waits, 0);
+  assert_int_equal(get_counts().graph_launches, 1);
+  close_well(&s);
+}
+
+static void break_capture(void) {
+  (void)synchronize_context();
+}
+
+// Other libraries of the process share the context.
+static void a_capture_that_others_break_costs_no_run(void **state) {
+  (void)state;
+  session s;
+  open_well("", &s);
+  assert_int_equal(graft_plan_run(s.plan, NULL), GRAFT_OK);
+  on_capture(break_capture);
+  for (int i = 2; i <= 3; ++i) {
+    assert_int_equal(graft_plan_run(s.plan, NULL), GRAFT_OK);
+    assert_int_equal(get_counts().launches, i * N_KERNELS);
+  }
+  assert_int_equal(get_counts().refused_waits, 1);
+  assert_int_equal(get_counts().graph_launches, 0);
+  close_well(&s);
+}
+
 static void replay_can_be_switched_off(void **state) {
   (void)state;
   session s;
@@ -332,6 +387,32 @@ static graft_status multiply_on_hopper(session *s) {
   return graft_plan_run(s->plan, NULL);
 }
 
+static void OP8_commands_of_another_size_are_refused(void **state) {
+  (void)state;
+  session s;
+  graft_error error = {0};
+  graft_recording *recording = NULL;
+  graft_cuda_tensor_map map;
+  open_well("", &s);
+  const graft_backend_def *backend = graft_device_backend(s.device);
+  assert_int_equal(backend->record_begin(graft_device_state(s.device), 1, &error, &recording), GRAFT_OK);
+  graft_encoder *encoder = backend->step_begin(recording, 0);
+  assert_int_equal(graft_cuda_encode(encoder, &(graft_cuda_launch){.grid = {1, 1, 1}}, &error), GRAFT_E_INVALID);
+  assert_non_null(strstr(error.message, "struct_size of a graft_cuda_launch is 0"));
+  assert_int_equal(graft_cuda_encode_call(encoder, &(graft_cuda_call){.args = NULL}, &error), GRAFT_E_INVALID);
+  backend->record_destroy(recording);
+  graft_cuda_tiled_tensor tensor = {.element_bytes = 2, .rank = 1, .shape = {64}, .box = {64}};
+  assert_int_equal(graft_cuda_tensor_map_encode(s.device, &tensor, &error, &map), GRAFT_E_INVALID);
+  tensor.struct_size = sizeof tensor;
+  tensor.rank = 6;
+  assert_int_equal(graft_cuda_tensor_map_encode(s.device, &tensor, &error, &map), GRAFT_E_INVALID);
+  tensor.rank = 1;
+  tensor.swizzle_bytes = 16;
+  assert_int_equal(graft_cuda_tensor_map_encode(s.device, &tensor, &error, &map), GRAFT_E_INVALID);
+  assert_non_null(strstr(error.message, "swizzled by 16"));
+  close_well(&s);
+}
+
 static void hopper_kernels_describe_their_tensors(void **state) {
   (void)state;
   session s;
@@ -370,6 +451,8 @@ int main(void) {
   if (library == NULL) return 1;
   *(void **)&reset = dlsym(library, "fake_cuda_reset");
   *(void **)&get_counts = dlsym(library, "fake_cuda_get_counts");
+  *(void **)&on_capture = dlsym(library, "fake_cuda_on_capture");
+  *(void **)&synchronize_context = dlsym(library, "cuCtxSynchronize");
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(virtual_devices_share_a_card),
       cmocka_unit_test(SV2_services_are_found_by_name),
@@ -380,10 +463,13 @@ int main(void) {
       cmocka_unit_test(a_missing_driver_is_a_reason),
       cmocka_unit_test(large_copies_arrive_whole),
       cmocka_unit_test(the_second_run_captures_and_later_ones_replay),
+      cmocka_unit_test(SC3_plans_are_destroyed_while_another_is_captured),
+      cmocka_unit_test(a_capture_that_others_break_costs_no_run),
       cmocka_unit_test(replay_can_be_switched_off),
       cmocka_unit_test(watched_runs_are_dispatched),
       cmocka_unit_test(cancelled_plans_run_again),
       cmocka_unit_test(plans_made_anew_take_over_graphs),
+      cmocka_unit_test(OP8_commands_of_another_size_are_refused),
       cmocka_unit_test(hopper_kernels_describe_their_tensors),
       cmocka_unit_test(any_call_may_fail),
       cmocka_unit_test(the_device_may_be_lost_at_any_call),

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "cuda_layer.h"
 #include "fake_libcuda.h"
 #include "graft/cuda.h"
 #include "graft/graft.h"
@@ -21,109 +22,6 @@ enum { ROWS = 24, COLUMNS = 1024, N = ROWS * COLUMNS, WEIGHT_BYTES = N * 4, N_LA
 static fake_cuda_reset_fn reset;
 static fake_cuda_counts_fn get_counts;
 static fake_cuda_memory_fn set_memory;
-
-// ---- tests.layer.v1: y = factor · x + w ----
-
-typedef struct layer_attrs {
-  double factor;
-  int64_t work;  // floating-point operations that it says it has for an element
-  bool packs;    // w behind PADDING bytes
-} layer_attrs;
-
-enum { PADDING = 4096, WORKSPACE = 1000 };
-
-static const graft_attr_def layer_schema[] = {
-    {.name = "factor", .type = GRAFT_ATTR_F64, .offset = offsetof(layer_attrs, factor), .default_f64 = 1},
-    {.name = "work", .type = GRAFT_ATTR_I64, .offset = offsetof(layer_attrs, work), .default_i64 = 1},
-    {.name = "packs", .type = GRAFT_ATTR_BOOL, .offset = offsetof(layer_attrs, packs)}};
-
-static graft_status infer(graft_infer_args *args) {
-  args->outputs[0] = *args->inputs[0];
-  return GRAFT_OK;
-}
-
-static graft_status reference(const graft_reference_args *args) {
-  const layer_attrs *attrs = args->attrs;
-  int64_t at[GRAFT_MAX_RANK] = {0};
-  do {
-    const float x = *(const float *)graft_view_at(&args->inputs[0], at);
-    const float w = *(const float *)graft_view_at(&args->inputs[1], at);
-    *(float *)graft_view_at(&args->outputs[0], at) = (float)attrs->factor * x + w;
-  } while (graft_index_next(&args->inputs[0].desc, at));
-  return GRAFT_OK;
-}
-
-static double count_flops(const void *attrs, const graft_tensor_desc *const *inputs, uint32_t n_inputs,
-                          const graft_tensor_desc *outputs) {
-  (void)inputs, (void)n_inputs;
-  return (double)((const layer_attrs *)attrs)->work * (double)graft_tensor_desc_elements(outputs);
-}
-
-static const char image[] = "none";
-static const graft_cuda_module module = {.struct_size = sizeof module, .name = "tests", .image = image};
-
-static graft_status prepare(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
-  graft_cuda_function *function = NULL;
-  GRAFT_TRY(graft_cuda_function_load(node->device, &module, FAKE_CUDA_ADD, 0, error, &function));
-  const layer_attrs *attrs = node->attrs;
-  out_prepared->state = function;
-  out_prepared->workspace_bytes = WORKSPACE;
-  out_prepared->n_packed = attrs->packs;
-  out_prepared->packed[0] = (graft_packed_input){
-      .input = 1, .bytes = PADDING + graft_tensor_desc_bytes(node->inputs[1]), .alignment = 64, .layout = "tests.late"};
-  return GRAFT_OK;
-}
-
-static graft_status pack(const graft_node_info *node, void *state, uint32_t input, const void *source, void *packed) {
-  (void)state;
-  memset(packed, 0, PADDING);
-  memcpy((char *)packed + PADDING, source, graft_tensor_desc_bytes(node->inputs[input]));
-  return GRAFT_OK;
-}
-
-static graft_status encode(graft_encoder *encoder, const graft_encode_args *args) {
-  const layer_attrs *attrs = args->node->attrs;
-  const fake_cuda_add params = {.x = args->inputs[0],
-                                .w = (const float *)args->inputs[1] + (attrs->packs ? PADDING / sizeof(float) : 0),
-                                .y = args->outputs[0],
-                                .n = graft_tensor_desc_elements(args->node->outputs[0]),
-                                .factor = (float)attrs->factor};
-  const graft_cuda_launch launch = {.struct_size = sizeof launch,
-                                    .function = args->state,
-                                    .grid = {1, 1, 1},
-                                    .block = {32, 1, 1},
-                                    .params = &params,
-                                    .params_bytes = sizeof params};
-  return graft_cuda_encode(encoder, &launch, args->error);
-}
-
-static const graft_op_def op = {.struct_size = sizeof op,
-                                .name = "tests.layer.v1",
-                                .traits = GRAFT_OP_PURE,
-                                .min_inputs = 2,
-                                .max_inputs = 2,
-                                .n_outputs = 1,
-                                .attrs = layer_schema,
-                                .n_attrs = 3,
-                                .attrs_bytes = sizeof(layer_attrs),
-                                .infer = infer,
-                                .reference = reference,
-                                .flops = count_flops};
-static const graft_kernel_def kernel = {.struct_size = sizeof kernel,
-                                        .name = "layer__cuda",
-                                        .op = "tests.layer.v1",
-                                        .backend = "cuda",
-                                        .prepare = prepare,
-                                        .pack = pack,
-                                        .encode = encode};
-static const graft_extension extension = {.struct_size = sizeof extension,
-                                          .abi_version = GRAFT_ABI_VERSION,
-                                          .name = "tests.layers",
-                                          .vendor = "tests",
-                                          .ops = &op,
-                                          .n_ops = 1,
-                                          .kernels = &kernel,
-                                          .n_kernels = 1};
 
 // ---- graphs ----
 
@@ -154,7 +52,7 @@ static void open_context(const char *words, session *s) {
   assert_int_equal(graft_context_create(&options, NULL, &s->context), GRAFT_OK);
   assert_int_equal(graft_context_register(s->context, &graft_extension_cpu_backend), GRAFT_OK);
   assert_int_equal(graft_context_register(s->context, &graft_extension_cuda_backend), GRAFT_OK);
-  assert_int_equal(graft_context_register(s->context, &extension), GRAFT_OK);
+  assert_int_equal(graft_context_register(s->context, &cuda_layer_extension), GRAFT_OK);
 }
 
 static graft_status open_devices(const char *words, session *s) {
@@ -171,7 +69,7 @@ static void build(session *s, int n_layers, const int64_t *work) {
   graft_tensor *value = graft_graph_input(s->graph, "x", &desc);
   for (int i = 0; i < n_layers; ++i) {
     const graft_constant data = {.struct_size = sizeof data, .data = weights_of(i), .bytes = WEIGHT_BYTES};
-    const layer_attrs attrs = {.factor = 0.5 + i, .work = work != NULL ? work[i] : 1, .packs = i % 4 == 0};
+    const cuda_layer_attrs attrs = {.factor = 0.5 + i, .work = work != NULL ? work[i] : 1, .packs = i % 4 == 0};
     graft_tensor *const inputs[] = {value, graft_graph_constant(s->graph, "w", &desc, &data)};
     graft_graph_apply(s->graph, "tests.layer.v1", &attrs, sizeof attrs, inputs, 2, &value);
   }
@@ -290,8 +188,9 @@ static void the_report_is_what_is_allocated(void **state) {
     const size_t budget = i == 0 ? 0 : 8 * WEIGHT_BYTES;
     graft_plan *plan = plan_for(&s, (graft_plan_options){.device = s.gpu, .memory_budget = budget});
     assert_int_equal(get_counts().live_bytes - before, report_of(plan, 0).allocated_bytes);
-    assert_int_equal(report_of(plan, 0).workspace_bytes, WORKSPACE);
-    if (budget == 0) assert_int_equal(report_of(plan, 0).packed_bytes, N_LAYERS / 4 * (PADDING + WEIGHT_BYTES));
+    assert_int_equal(report_of(plan, 0).workspace_bytes, CUDA_LAYER_WORKSPACE);
+    if (budget == 0)
+      assert_int_equal(report_of(plan, 0).packed_bytes, N_LAYERS / 4 * (CUDA_LAYER_PADDING + WEIGHT_BYTES));
     if (budget == 0) assert_int_equal(report_of(plan, 0).constant_bytes, N_LAYERS / 4 * 3 * WEIGHT_BYTES);
     graft_plan_destroy(plan);
     assert_int_equal(get_counts().live_bytes, before);
@@ -327,7 +226,7 @@ static void constants_come_while_the_segment_before_runs(void **state) {
   build(&s, N_LAYERS, NULL);
   for (size_t budget = 16 * WEIGHT_BYTES; budget >= (N_VALUES + 2) * WEIGHT_BYTES; budget -= WEIGHT_BYTES) {
     // Each constant may take a little more, to begin where it should.
-    const graft_plan_options options = {.device = s.gpu, .memory_budget = budget + 8 * PADDING};
+    const graft_plan_options options = {.device = s.gpu, .memory_budget = budget + 8 * CUDA_LAYER_PADDING};
     graft_plan *plan = plan_for(&s, options);
     assert_true(report_of(plan, 0).peak_bytes <= options.memory_budget);
     const int64_t overlaps = get_counts().overlaps;
@@ -348,8 +247,9 @@ static void without_room_constants_come_late(void **state) {
   session s;
   begin("", (int64_t)1 << 30, &s);
   build(&s, N_LAYERS, NULL);
-  graft_plan *plan =
-      plan_for(&s, (graft_plan_options){.device = s.gpu, .memory_budget = (N_VALUES + 1) * WEIGHT_BYTES + 2 * PADDING});
+  graft_plan *plan = plan_for(
+      &s,
+      (graft_plan_options){.device = s.gpu, .memory_budget = (N_VALUES + 1) * WEIGHT_BYTES + 2 * CUDA_LAYER_PADDING});
   check_results(&s, plan);
   assert_int_equal(get_counts().overlaps, 0);
   graft_plan_destroy(plan);
@@ -375,6 +275,22 @@ static void cancelled_runs_leave_nothing_on_its_way(void **state) {
     assert_true(status == GRAFT_E_CANCELLED || status == GRAFT_OK);
     check_results(&s, plan);
   }
+  graft_plan_destroy(plan);
+  end_well(&s);
+}
+
+static void bringing_ends_behind_the_first_constant(void **state) {
+  (void)state;
+  session s;
+  begin("", (int64_t)1 << 30, &s);
+  build(&s, N_LAYERS, NULL);
+  graft_plan *plan = plan_for(&s, (graft_plan_options){.device = s.gpu, .memory_budget = 12 * WEIGHT_BYTES});
+  assert_int_equal(run_plan(plan, got), GRAFT_OK);
+  const graft_run_control control = {.struct_size = sizeof control, .abort = stop_later, .abort_user = &(int){0}};
+  const int64_t uploads = get_counts().uploads;
+  assert_int_equal(graft_plan_run(plan, &control), GRAFT_E_CANCELLED);
+  assert_int_equal(get_counts().uploads - uploads, 1);
+  check_results(&s, plan);
   graft_plan_destroy(plan);
   end_well(&s);
 }
@@ -576,6 +492,7 @@ int main(void) {
       cmocka_unit_test(constants_come_while_the_segment_before_runs),
       cmocka_unit_test(without_room_constants_come_late),
       cmocka_unit_test(cancelled_runs_leave_nothing_on_its_way),
+      cmocka_unit_test(bringing_ends_behind_the_first_constant),
       cmocka_unit_test(what_does_not_fit_goes_to_the_host),
       cmocka_unit_test(what_fits_is_not_split),
       cmocka_unit_test(two_devices_of_a_card_share_it),
