@@ -10,15 +10,15 @@ HEAD = """# Performance
 
 Written by `bench/write_performance.py` from the files in [measurements/](measurements/). Times are medians. Those of
 graft are of whole runs of a plan as a caller sees them, with about 0.01 ms for launching and waiting; PyTorch's are of
-the card alone, replayed as a CUDA graph.
+the card alone, replayed as a CUDA graph. Each section names the commit that was measured; later kernels are not in it.
 """
 
 
 def table(report):
-    peaks = report["peaks"]
     print(f"\n## {report['card']}, driver {report['driver']}, commit {report['commit'][:10]}\n")
-    print(f"PyTorch {report['torch']}. A large copy moves {peaks['copy_gb_per_s']:.0f} GB/s (read and written); products of "
-          f"8192³ run at\n{peaks['bf16_tflop_per_s']:.0f} TFLOP/s in bf16 and {peaks['f32_tflop_per_s']:.0f} in f32.\n")
+    if peaks := report.get("peaks"):
+        print(f"PyTorch {report['torch']}. A large copy moves {peaks['copy_gb_per_s']:.0f} GB/s (read and written); products of "
+              f"8192³ run at\n{peaks['bf16_tflop_per_s']:.0f} TFLOP/s in bf16 and {peaks['f32_tflop_per_s']:.0f} in f32.\n")
     if peak := report.get("graft_peaks"):
         products = ", ".join(f"{peak[key]:.0f} in {key.removesuffix('_tops')}" for key in peak if key.endswith("_tops"))
         print(f"`graft bench peak`: copies {peak['copy_gb_per_s']:.0f} GB/s; products of 8192³, TOP/s: {products}; clock "
@@ -35,7 +35,7 @@ def table(report):
     print("| operator | case | dtype | ms | PyTorch ms | TFLOP/s | GB/s |")
     print("| --- | --- | --- | ---: | ---: | ---: | ---: |")
     for row in report["ops"]:
-        torch_ms = f"{row['torch_ms']:.4f}" if row["torch_ms"] else "–"
+        torch_ms = f"{row['torch_ms']:.4f}" if row.get("torch_ms") else "–"
         others = [f"{name} {row[f'torch_{name}_ms']:.4f}" for name in ("cudnn", "flash") if row.get(f"torch_{name}_ms")]
         torch_ms += f" ({', '.join(others)})" if others else ""
         print(f"| {row['op'].split('.')[1]} | {row['case']} | {row['dtype']} | {row['ms']:.4f} | {torch_ms} | "
