@@ -48,8 +48,11 @@ bool graft_plan_tighten(const graft_plan *plan, graft_status status, graft_plan_
     if (graft_plan_is_host(plan, d)) continue;
     const bool lacks_room =
         limits->weights[d] < SIZE_MAX && (status == GRAFT_E_NO_MEMORY || comes_late(plan, d, limits));
-    const size_t kept = lacks_room ? limits->weights[d] : device->kept_bytes;
-    const size_t over = lacks_room ? graft_plan_capacity(plan, d) / ROOM : status == GRAFT_OK ? excess(plan, d) : 0;
+    const size_t capacity = graft_plan_capacity(plan, d);
+    // From what there is, not from what there would be: many plans lie between the two.
+    const size_t wanted = lacks_room ? limits->weights[d] : device->kept_bytes;
+    const size_t kept = wanted < capacity ? wanted : capacity;
+    const size_t over = lacks_room ? capacity / ROOM + 1 : status == GRAFT_OK ? excess(plan, d) : 0;
     if (over > 0) is_tighter = lower(limits, d, kept > over ? kept - over : 0) || is_tighter;
   }
   return is_tighter;

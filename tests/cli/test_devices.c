@@ -110,6 +110,17 @@ static void bench_takes_several_devices(void **state) {
                 "a picture");
 }
 
+// The model that ships has weights worth bringing to a device. However little memory that has, few plans are made until
+// one fits.
+static void SC1_what_has_no_room_at_all_runs_elsewhere(void **state) {
+  (void)state;
+  static const char *const devices[] = {"private memory=1,cpu", "private memory=50000,cpu"};
+  for (size_t i = 0; i < sizeof devices / sizeof devices[0]; ++i) {
+    assert_prints(GRAFT(NULL, "plan", "--stage", "transformer", "--brief", "--device", devices[i]),
+                  "does not fit private:0: on cpu:0");
+  }
+}
+
 static void wrong_devices_are_refused_with_a_sentence(void **state) {
   (void)state;
   static const char *const wrong[][2] = {
@@ -136,6 +147,7 @@ int main(void) {
       cmocka_unit_test(KS6_plan_says_where_each_step_runs_and_why),
       cmocka_unit_test(SC9_private_devices_are_listed_and_tested),
       cmocka_unit_test(bench_takes_several_devices),
+      cmocka_unit_test(SC1_what_has_no_room_at_all_runs_elsewhere),
       cmocka_unit_test(wrong_devices_are_refused_with_a_sentence),
   };
   return cmocka_run_group_tests_name("cli.devices", tests, set_up, tear_down);
