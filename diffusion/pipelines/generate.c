@@ -113,7 +113,8 @@ graft_status graft_pipeline_generate(graft_pipeline *pipeline, const graft_gener
   graft_generate_request wish = {.struct_size = sizeof wish};
   graft_generate_callbacks watcher = {.struct_size = sizeof watcher};
   GRAFT_TRY(graft_versioned_copy(&wish, sizeof wish, request, "a graft_generate_request", error));
-  if (out_result->struct_size < offsetof(graft_generate_result, rgb) + sizeof out_result->rgb)
+  if (out_result->struct_size < offsetof(graft_generate_result, rgb) + sizeof out_result->rgb ||
+      out_result->struct_size > GRAFT_VERSIONED_MOST_BYTES)
     return GRAFT_FAIL(error, GRAFT_E_INVALID,
                       "struct_size of a graft_generate_result is %u; set it to sizeof the struct",
                       out_result->struct_size);

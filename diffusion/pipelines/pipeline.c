@@ -14,7 +14,11 @@ static graft_status set_devices(graft_pipeline *pipeline, const graft_pipeline_o
     return GRAFT_FAIL(error, GRAFT_E_INVALID, "a pipeline takes 1 to %d devices, not %u", MAX_DEVICES,
                       options->n_devices);
   pipeline->n_devices = options->n_devices;
-  for (uint32_t i = 0; i < options->n_devices; ++i) pipeline->devices[i] = options->devices[i];
+  for (uint32_t i = 0; i < options->n_devices; ++i) {
+    if (!options->devices[i])
+      return GRAFT_FAIL(error, GRAFT_E_INVALID, "device %u of the pipeline's %u is NULL", i, options->n_devices);
+    pipeline->devices[i] = options->devices[i];
+  }
   if (options->n_devices == 0 && options->device) pipeline->devices[pipeline->n_devices++] = options->device;
   if (!options->device || options->device == pipeline->devices[0]) return GRAFT_OK;
   return GRAFT_FAIL(error, GRAFT_E_INVALID, "device is not the first of devices; leave it NULL");
@@ -32,6 +36,8 @@ static graft_status set_options(graft_pipeline *pipeline, const graft_pipeline_o
     pipeline->type = options.type;
     pipeline->activations = options.activations;
   }
+  if ((unsigned)pipeline->type > GRAFT_WEIGHT_F16)
+    return GRAFT_FAIL(error, GRAFT_E_INVALID, "%d is no graft_weight_type", (int)pipeline->type);
   if (pipeline->activations != NULL && pipeline->activations != GRAFT_F32 && pipeline->activations != GRAFT_BF16 &&
       pipeline->activations != GRAFT_F16)
     return GRAFT_FAIL(error, GRAFT_E_INVALID, "activations are f32, bf16 or f16, not %s", pipeline->activations->name);

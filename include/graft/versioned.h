@@ -9,6 +9,9 @@
 extern "C" {
 #endif
 
+// No struct is as large: a struct_size beyond it was not set.
+enum { GRAFT_VERSIONED_MOST_BYTES = 1 << 16 };
+
 // Copies |source|, whose first member is a uint32_t struct_size, into |target| of |target_bytes|: members that an older
 // source lacks become zero, and struct_size becomes |target_bytes|. |what| names the struct in messages. |error| may be
 // NULL. Errors: GRAFT_E_INVALID (struct_size not set), GRAFT_E_UNSUPPORTED (a newer source uses members unknown here).

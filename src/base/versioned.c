@@ -7,7 +7,8 @@ graft_status graft_versioned_copy(void *target, size_t target_bytes, const void 
                                   graft_error *error) {
   uint32_t source_bytes;
   memcpy(&source_bytes, source, sizeof source_bytes);
-  if (source_bytes < sizeof source_bytes || source_bytes % sizeof(uint32_t) != 0)
+  if (source_bytes < sizeof source_bytes || source_bytes % sizeof(uint32_t) != 0 ||
+      source_bytes > GRAFT_VERSIONED_MOST_BYTES)
     return GRAFT_FAIL(error, GRAFT_E_INVALID, "struct_size of %s is %u; set it to sizeof the struct", what,
                       (unsigned)source_bytes);
   const unsigned char *bytes = source;
@@ -27,7 +28,7 @@ graft_status graft_versioned_copy(void *target, size_t target_bytes, const void 
 void graft_versioned_fill(void *target, const void *source, size_t source_bytes) {
   uint32_t size;
   memcpy(&size, target, sizeof size);
-  if (size < sizeof size) return;
+  if (size < sizeof size || size > GRAFT_VERSIONED_MOST_BYTES) return;
   memset(target, 0, size);
   memcpy(target, source, size < source_bytes ? size : source_bytes);
   memcpy(target, &size, sizeof size);

@@ -97,6 +97,20 @@ static void OP8_structs_of_other_ages(void **state) {
   }
 }
 
+// Sizes that nobody set: nothing is read or written that is not the caller's.
+static void OP8_huge_structs_are_refused(void **state) {
+  (void)state;
+  const uint32_t sizes[] = {(1 << 16) + 4, 0x7ffffffc, 0xfffffffc};
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
+    thing target = {0}, source = {sizes[i], 0, 0}, filled = {sizes[i], 3, 4};
+    graft_error error = {0};
+    assert_int_equal(graft_versioned_copy(&target, sizeof target, &source, "a thing", &error), GRAFT_E_INVALID);
+    assert_non_null(strstr(error.message, "a thing"));
+    graft_versioned_fill(&filled, &source, sizeof source);
+    assert_true(filled.struct_size == sizes[i] && filled.a == 3 && filled.b == 4);
+  }
+}
+
 static void error_messages_are_cut_between_characters(void **state) {
   (void)state;
   graft_error error = {0};
@@ -144,6 +158,7 @@ int main(void) {
       cmocka_unit_test(sizes_that_overflow_give_nothing),
       cmocka_unit_test(arrays_keep_their_elements),
       cmocka_unit_test(OP8_structs_of_other_ages),
+      cmocka_unit_test(OP8_huge_structs_are_refused),
       cmocka_unit_test(error_messages_are_cut_between_characters),
       cmocka_unit_test(every_status_has_a_name),
       cmocka_unit_test(KS6_refusals_are_written_and_cut),

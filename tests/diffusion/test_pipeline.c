@@ -186,6 +186,24 @@ typedef struct tensor_fault {
   const char *sentence;
 } tensor_fault;
 
+static void options_that_mean_nothing_are_refused(void **state) {
+  (void)state;
+  site s = site_open(NULL);
+  graft_device *const devices[2] = {NULL};
+  const graft_pipeline_options wrong[] = {
+      {.struct_size = sizeof wrong[0], .type = (graft_weight_type)(GRAFT_WEIGHT_F16 + 1)},
+      {.struct_size = sizeof wrong[0], .devices = devices, .n_devices = 2},
+      {.struct_size = sizeof wrong[0], .n_devices = 1},
+  };
+  const char *const says[] = {"no graft_weight_type", "device 0 of the pipeline's 2 is NULL", "1 to 16 devices"};
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i) {
+    graft_pipeline *pipeline = NULL;
+    expect_message(&s, graft_pipeline_open(s.context, s.folder.path, &wrong[i], &pipeline), GRAFT_E_INVALID, says[i]);
+    assert_null(pipeline);
+  }
+  site_close(&s);
+}
+
 static void wrong_tensors_are_named(void **state) {
   static const tensor_fault faults[] = {
       {{.dropped = "layers.0.attention.to_v.weight"},
@@ -213,13 +231,10 @@ static void wrong_tensors_are_named(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_whole_model_describes_itself),
-      cmocka_unit_test(missing_parts_are_named),
-      cmocka_unit_test(a_part_without_weights_is_incomplete),
-      cmocka_unit_test(a_transformer_alone_can_be_planned),
-      cmocka_unit_test(what_is_no_model_is_refused),
-      cmocka_unit_test(broken_and_foreign_files_are_refused),
-      cmocka_unit_test(wrong_tensors_are_named),
+      cmocka_unit_test(a_whole_model_describes_itself),        cmocka_unit_test(missing_parts_are_named),
+      cmocka_unit_test(a_part_without_weights_is_incomplete),  cmocka_unit_test(a_transformer_alone_can_be_planned),
+      cmocka_unit_test(what_is_no_model_is_refused),           cmocka_unit_test(broken_and_foreign_files_are_refused),
+      cmocka_unit_test(options_that_mean_nothing_are_refused), cmocka_unit_test(wrong_tensors_are_named),
   };
   return cmocka_run_group_tests_name("diffusion.pipeline", tests, NULL, NULL);
 }

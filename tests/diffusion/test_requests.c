@@ -91,6 +91,8 @@ static void struct_sizes(void **state) {
   graft_generate_result unset = {0};
   assert_int_equal(graft_pipeline_generate(s.pipeline, &request, NULL, &unset), GRAFT_E_INVALID);
   assert_non_null(strstr(studio_message(&s), "struct_size of a graft_generate_result is 0"));
+  unset.struct_size = UINT32_MAX;
+  assert_int_equal(graft_pipeline_generate(s.pipeline, &request, NULL, &unset), GRAFT_E_INVALID);
   request.struct_size = 0;
   expect_refusal(&s, &request, GRAFT_E_INVALID, "struct_size");
   const graft_pipeline_options options = {0};
