@@ -11,6 +11,7 @@
 #include "ops/linear/linear.h"
 #include "ops/linear_i8/linear_i8.h"
 #include "ops/rms_norm/rms_norm.h"
+#include "ops/view/view.h"
 
 void graft_model_init(graft_model *model, graft_graph *graph, const graft_weights *weights, const char *prefix) {
   const graft_weight_source source = {.weights = weights};
@@ -176,19 +177,19 @@ static graft_tensor *suffixed(graft_model *model, const char *name, const char *
   return graft_model_weight(model, full, rank, shape);
 }
 
-// x rotated and quantised, the same pair for every layer that asks.
-static graft_quantized_pair quantized(graft_model *model, graft_tensor *x, int64_t group) {
+// x rotated and quantised, once for all layers that ask. In one tensor, so that a kernel that makes x can do it.
+static graft_tensor *quantized(graft_model *model, graft_tensor *x, int64_t group) {
   graft_model_quantized *kept = model->quantized;
   size_t i = 0;
   while (i + 1 < GRAFT_MODEL_KEPT_QUANTIZED && !(kept[i].x == x && kept[i].group == group)) ++i;
   graft_model_quantized found = kept[i];
-  if (found.x != x || found.group != group || found.pair.q == NULL) {
+  if (found.x != x || found.group != group || found.packed == NULL) {
     const graft_quantize_convrot_i8_attrs attrs = {.group = group};
-    found = (graft_model_quantized){x, group, graft_quantize_convrot_i8(model->graph, x, &attrs)};
+    found = (graft_model_quantized){x, group, graft_quantize_convrot_i8_packed(model->graph, x, &attrs)};
   }
   memmove(kept + 1, kept, i * sizeof *kept);
   kept[0] = found;
-  return found.pair;
+  return found.packed;
 }
 
 // A linear layer on its way into the graph.
@@ -204,17 +205,23 @@ static graft_tensor *scale_of(graft_model *model, const linear_layer *l) {
 }
 
 static graft_tensor *linear_i8(graft_model *model, graft_tensor *x, const linear_layer *l, int64_t group) {
-  const graft_quantized_pair pair = quantized(model, x, group);
+  graft_tensor *packed = quantized(model, x, group);
+  if (packed == NULL) return NULL;
   const graft_safetensors_tensor *weight = &l->found.weight;
   const graft_linear_i8_inputs inputs = {
-      .x = pair.q,
-      .x_scale = pair.scale,
+      .x = packed,
+      .x_scale = graft_graph_none(),
       .weight = l->found.is_quantized ? constant_of(model, weight, l->weight_name.text)
                                       : float_constant(model, weight, l->weight_name.text),
       .weight_scale = scale_of(model, l),
       .bias = l->bias,
   };
-  return graft_linear_i8(model->graph, &inputs, &(graft_linear_i8_attrs){.group = group, .y_dtype = model->dtype});
+  const graft_tensor_desc *desc = graft_tensor_describe(x);
+  int64_t shape[GRAFT_MAX_RANK], n_rows = 1;
+  for (int32_t d = 0; d + 1 < desc->rank; ++d) n_rows *= shape[d] = desc->shape[d];
+  shape[desc->rank - 1] = weight->shape[0];
+  const graft_linear_i8_attrs attrs = {.group = group, .y_dtype = model->dtype, .packed_rows = n_rows};
+  return graft_reshape(model->graph, graft_linear_i8(model->graph, &inputs, &attrs), desc->rank, shape);
 }
 
 // A weight of float8 with a scale: y = (x · weightᵀ) · scale + bias.

@@ -27,7 +27,7 @@ enum {
 typedef struct graft_model_quantized {
   graft_tensor *x;
   int64_t group;
-  graft_quantized_pair pair;
+  graft_tensor *packed;
 } graft_model_quantized;
 
 typedef struct graft_model {

@@ -5,23 +5,21 @@
 #include <string.h>
 
 #include "graft/extension.h"
+#include "ops/common/infer.h"
 #include "ops/common/quantize.h"
 #include "ops/common/reference.h"
 #include "ops/quantize_convrot_i8/quantize_convrot_i8_cases.h"
 
-static graft_status check(graft_infer_args *args, int32_t min_rank, int32_t max_rank) {
+static graft_status check(graft_infer_args *args) {
   const graft_quantize_convrot_i8_attrs *attrs = args->attrs;
   const graft_tensor_desc *x = args->inputs[0];
   GRAFT_TRY(graft_infer_require_float(args, 0, "x", false));
-  if (x->rank < min_rank || x->rank > max_rank) {
-    return GRAFT_FAIL(args->error, GRAFT_E_SHAPE, "x has %d dimensions; %d to %d are possible", x->rank, min_rank,
-                      max_rank);
-  }
+  if (x->rank < 1) return GRAFT_FAIL(args->error, GRAFT_E_SHAPE, "x must have at least 1 dimension, not 0");
   return graft_quantize_check_group(attrs->group, x->shape[x->rank - 1], args->error);
 }
 
 static graft_status infer(graft_infer_args *args) {
-  GRAFT_TRY(check(args, 1, GRAFT_MAX_RANK));
+  GRAFT_TRY(check(args));
   const graft_tensor_desc *x = args->inputs[0];
   int64_t shape[GRAFT_MAX_RANK];
   memcpy(shape, x->shape, sizeof shape);
@@ -30,13 +28,18 @@ static graft_status infer(graft_infer_args *args) {
   return graft_tensor_desc_init(GRAFT_F32, x->rank, shape, args->error, &args->outputs[1]);
 }
 
-static graft_status infer_packed(graft_infer_args *args) {
-  GRAFT_TRY(check(args, 2, 2));
-  const int64_t *x = args->inputs[0]->shape;
-  if (x[0] > INT64_MAX - 3 || x[1] > INT64_MAX - 4) {
+graft_status graft_infer_quantize_convrot_i8_packed(graft_infer_args *args) {
+  GRAFT_TRY(check(args));
+  const graft_tensor_desc *x = args->inputs[0];
+  const int64_t k = x->shape[x->rank - 1];
+  int64_t m = 1;
+  for (int32_t d = 0; d + 1 < x->rank; ++d) {
+    if (__builtin_mul_overflow(m, x->shape[d], &m)) m = INT64_MAX;
+  }
+  if (m > INT64_MAX - 3 || k > INT64_MAX - 4) {
     return GRAFT_FAIL(args->error, GRAFT_E_NO_MEMORY, "x is larger than the address space");
   }
-  const int64_t shape[] = {(x[0] + 3) / 4 * 4, x[1] + 4};
+  const int64_t shape[] = {(m + 3) / 4 * 4, k + 4};
   return graft_tensor_desc_init(GRAFT_I8, 2, shape, args->error, &args->outputs[0]);
 }
 
@@ -92,19 +95,25 @@ static void put(const graft_view *packed, int64_t at, int8_t value) {
   *(int8_t *)graft_view_at(packed, index) = value;
 }
 
+static void put_row(const graft_view *packed, int64_t row, int64_t k, const int8_t *q, float scale) {
+  for (int64_t i = 0; i < k; ++i) put(packed, row * k + i, q[i]);
+  int8_t bytes[sizeof scale];
+  memcpy(bytes, &scale, sizeof scale);
+  for (int64_t i = 0; i < 4; ++i) put(packed, packed->desc.shape[0] * k + 4 * row + i, bytes[i]);
+}
+
 static graft_status quantize_packed(const graft_reference_args *args, const target *t) {
   const graft_view *packed = &args->outputs[0];
-  const int64_t m = args->inputs[0].desc.shape[0], k = args->inputs[0].desc.shape[1], padded = packed->desc.shape[0];
-  for (int64_t row = 0; row < padded; ++row) {
+  const graft_tensor_desc rows = graft_reference_rows(&args->inputs[0].desc);
+  const int64_t k = graft_reference_row_length(&args->inputs[0].desc), padded = packed->desc.shape[0];
+  int64_t row = 0, index[GRAFT_MAX_RANK] = {0};
+  for (bool is_row = graft_tensor_desc_elements(&rows) > 0; is_row; is_row = graft_index_next(&rows, index)) {
     GRAFT_TRY(graft_reference_check(args));
-    float scale = 0;
-    memset(t->q, 0, (size_t)k);
-    if (row < m) scale = quantize_row(args, (int64_t[GRAFT_MAX_RANK]){row}, t);
-    for (int64_t i = 0; i < k; ++i) put(packed, row * k + i, t->q[i]);
-    int8_t bytes[sizeof scale];
-    memcpy(bytes, &scale, sizeof scale);
-    for (int64_t i = 0; i < 4; ++i) put(packed, padded * k + 4 * row + i, bytes[i]);
+    const float scale = quantize_row(args, index, t);
+    put_row(packed, row++, k, t->q, scale);
   }
+  memset(t->q, 0, (size_t)k);
+  while (row < padded) put_row(packed, row++, k, t->q, 0);
   return GRAFT_OK;
 }
 
@@ -169,7 +178,7 @@ static const graft_op_def ops[] = {
         .attrs = attr_defs,
         .n_attrs = 2,
         .attrs_bytes = sizeof(graft_quantize_convrot_i8_attrs),
-        .infer = infer_packed,
+        .infer = graft_infer_quantize_convrot_i8_packed,
         .reference = reference_packed,
         .cases = graft_quantize_convrot_i8_packed_cases,
         .n_cases = GRAFT_QUANTIZE_CONVROT_I8_PACKED_N_CASES,

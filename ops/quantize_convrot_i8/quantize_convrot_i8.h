@@ -31,7 +31,7 @@ typedef struct graft_quantized_pair {
 GRAFT_API graft_quantized_pair graft_quantize_convrot_i8(graft_graph *graph, graft_tensor *x,
                                                          const graft_quantize_convrot_i8_attrs *attrs);
 
-// The same in one tensor ("graft.quantize_convrot_i8_packed.v1"): rows [M, K] padded to P, a multiple of four, with
+// The same in one tensor ("graft.quantize_convrot_i8_packed.v1"): the M rows of x padded to P, a multiple of four, with
 // rows of zeros, then P scales as f32, 0 behind the last row's. i8 [P, K + 4], which is the same number of bytes.
 GRAFT_API graft_tensor *graft_quantize_convrot_i8_packed(graft_graph *graph, graft_tensor *x,
                                                          const graft_quantize_convrot_i8_attrs *attrs);

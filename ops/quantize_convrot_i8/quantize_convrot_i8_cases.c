@@ -46,6 +46,7 @@ const graft_op_case graft_quantize_convrot_i8_cases[GRAFT_QUANTIZE_CONVROT_I8_N_
 };
 
 const graft_op_case graft_quantize_convrot_i8_packed_cases[GRAFT_QUANTIZE_CONVROT_I8_PACKED_N_CASES] = {
-    CASE("odd", 1, 5, 7),     CASE("whole", 16, 8, 32),     CASE("one", 4, 1, 4),
-    CASE("no_rows", 4, 0, 8), CASE_BF16("bf16", 16, 6, 48),
+    CASE("odd", 1, 5, 7),     CASE("whole", 16, 8, 32),           CASE("one", 4, 1, 4),
+    CASE("no_rows", 4, 0, 8), CASE_BF16("bf16", 16, 6, 48),       CASE("rank_3", 16, 2, 3, 16),
+    CASE("vector", 4, 20),    CASE("rank_3_no_rows", 4, 2, 0, 8),
 };

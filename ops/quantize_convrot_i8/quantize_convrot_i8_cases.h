@@ -4,7 +4,7 @@
 
 #include "graft/op.h"
 
-enum { GRAFT_QUANTIZE_CONVROT_I8_N_CASES = 18, GRAFT_QUANTIZE_CONVROT_I8_PACKED_N_CASES = 5 };
+enum { GRAFT_QUANTIZE_CONVROT_I8_N_CASES = 18, GRAFT_QUANTIZE_CONVROT_I8_PACKED_N_CASES = 8 };
 extern const graft_op_case graft_quantize_convrot_i8_cases[GRAFT_QUANTIZE_CONVROT_I8_N_CASES];
 extern const graft_op_case graft_quantize_convrot_i8_packed_cases[GRAFT_QUANTIZE_CONVROT_I8_PACKED_N_CASES];
 

@@ -1,9 +1,9 @@
 #include "graft/extension.h"
 #include "ops/common/cpu/loops.h"
-#include "ops/common/cpu/rms.h"
 #include "ops/common/cpu/stream.h"
 #include "ops/common/cpu/target.h"
 #include "ops/rms_norm/rms_norm.h"
+#include "ops/rms_norm/rms_norm_row.h"
 
 enum { X, WEIGHT, N_INPUTS };   // of the node
 enum { TO, FROM, N_OPERANDS };  // of the walk
@@ -18,36 +18,6 @@ typedef struct arguments {
   bool streams;
 } arguments;
 
-static inline __attribute__((always_inline)) void scale_row(const float *x, float *y, int64_t n, float factor,
-                                                            const char *weight, graft_dtype_code type, bool streams) {
-  const int64_t step = type == GRAFT_DTYPE_F32 ? 4 : 2;
-  const vec scale = vec_all(factor);
-  int64_t i = 0;
-  for (; i + LANES <= n; i += LANES) {
-    const vec v = vec_load(x + i) * scale;
-    vec_store_or_stream(y + i, weight ? v * vec_load_typed(weight + i * step, type) : v, streams);
-    vec_fetch_next_row(x + i, n);
-  }
-  if (i == n) return;
-  const vec v = vec_load_n(x + i, n - i) * scale;
-  vec_store_n(y + i, weight ? v * vec_load_typed_n(weight + i * step, type, n - i) : v, n - i);
-}
-
-static void normalise(const arguments *a, const float *x, float *y) {
-  const int64_t n = a->loops.row_length;
-  const float factor = rms_factor(x, n, a->eps);
-  const bool streams = a->streams;
-  if (!a->weight) {
-    scale_row(x, y, n, factor, NULL, GRAFT_DTYPE_F32, streams);
-  } else if (a->weight_type == GRAFT_DTYPE_F32) {
-    scale_row(x, y, n, factor, a->weight, GRAFT_DTYPE_F32, streams);
-  } else if (a->weight_type == GRAFT_DTYPE_BF16) {
-    scale_row(x, y, n, factor, a->weight, GRAFT_DTYPE_BF16, streams);
-  } else {
-    scale_row(x, y, n, factor, a->weight, GRAFT_DTYPE_F16, streams);
-  }
-}
-
 static void run(const void *args, int64_t item, const graft_cpu_worker *worker) {
   (void)worker;
   const arguments *a = args;
@@ -55,7 +25,14 @@ static void run(const void *args, int64_t item, const graft_cpu_worker *worker) 
   for (int64_t row = part.first_row; row < part.end_row; ++row) {
     int64_t offsets[N_OPERANDS];
     graft_loops_find_row(&a->loops, row, offsets);
-    normalise(a, (const float *)(const void *)(a->x + offsets[FROM]), (float *)(void *)(a->y + offsets[TO]));
+    const rms_norm_row r = {.x = (const float *)(const void *)(a->x + offsets[FROM]),
+                            .y = (float *)(void *)(a->y + offsets[TO]),
+                            .n = a->loops.row_length,
+                            .eps = a->eps,
+                            .weight = a->weight,
+                            .weight_type = a->weight_type,
+                            .streams = a->streams};
+    rms_norm_make_row(&r);
   }
   if (a->streams) vec_stream_end();
 }

@@ -13,9 +13,10 @@
 
 enum { N_RUNS = 21 };
 
-static const double WANTED = 1.3;          // times faster, where the data is larger than a core's caches; attention,
-                                           // which multiplies most of the time, only must not lose
-static const double EPILOGUE_COST = 1.03;  // of the bare product's time
+static const double WANTED = 1.3;            // times faster, where the data is larger than a core's caches; attention,
+                                             // which multiplies most of the time, only must not lose
+static const double WANTED_QUANTISED = 1.1;  // where most of the time goes into exponentials and rotations
+static const double EPILOGUE_COST = 1.03;    // of the bare product's time
 
 // Bytes read and written from which a core's own caches are of no help.
 static double bytes_beyond_core(graft_context *context) {
@@ -88,6 +89,11 @@ static graft_plan *plan_bare(const fusion_pair *pair, graft_context *context, co
   return plan;
 }
 
+static double wanted_of(const char *rule) {
+  if (strstr(rule, "attention") != NULL) return 1;
+  return strstr(rule, "convrot") != NULL ? WANTED_QUANTISED : WANTED;
+}
+
 static bool check_case(graft_context *context, const graft_fusion_def *rule, const graft_op_case *sample,
                        const char *product) {
   fusion_pair pair;
@@ -112,8 +118,7 @@ static bool check_case(graft_context *context, const graft_fusion_def *rule, con
   graft_graph_destroy(graph);
   fusion_pair_destroy(&pair);
   if (bare != NULL) return is_fused && t[0] <= EPILOGUE_COST * t[2];
-  const double wanted = strstr(rule->name, "attention") != NULL ? 1 : WANTED;
-  return is_fused && (!is_large || gain >= wanted);
+  return is_fused && (!is_large || gain >= wanted_of(rule->name));
 }
 
 static const char *product_of(const char *rule) {

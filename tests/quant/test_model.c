@@ -195,7 +195,7 @@ static void shared_activations_are_quantised_once(void **state) {
   // Three blocks with seven layers each, two of them with one for the modulation as well.
   assert_int_equal(count_steps(&s, GRAFT_WEIGHT_INT8_CONVROT, "graft.linear_i8.v1"), 3 * 7 + 2);
   // Before attention, before its output, before w1 and w3, before w2; and the time, once for all.
-  assert_int_equal(count_steps(&s, GRAFT_WEIGHT_INT8_CONVROT, "graft.quantize_convrot_i8.v1"), 3 * 4 + 1);
+  assert_int_equal(count_steps(&s, GRAFT_WEIGHT_INT8_CONVROT, "graft.quantize_convrot_i8_packed.v1"), 3 * 4 + 1);
   assert_int_equal(count_steps(&s, GRAFT_WEIGHT_F32, "graft.linear_i8.v1"), 0);
   studio_close(&s);
 }

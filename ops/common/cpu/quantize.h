@@ -6,7 +6,8 @@
 
 // One row. Thread-safe for distinct targets and scratch.
 typedef struct graft_quantize_row {
-  const void *x;          // dense
+  const void *x;          // dense; may be |scratch|, else another row is taken to follow in memory
+  const float *ahead;     // where x is |scratch|: |n| numbers that the next row will be made of; NULL: none
   graft_dtype_code type;  // f32, f16 or bf16
   int64_t n, group;       // whole groups, which are powers of four; 1: no rotation
   bool has_bf16_grid;
@@ -19,6 +20,12 @@ typedef struct graft_quantize_row {
 // What is compiled once per target.
 typedef struct graft_quantize_core {
   void (*row)(const graft_quantize_row *row);
+
+  // The same in two steps, for rows that are made piece by piece: every piece, of whole groups and but for the last of
+  // whole vectors, is rotated into its part of |scratch|, which returns its largest magnitude as bits of a float; these
+  // are ordered like numbers, infinity and NaN last. Then the row is rounded, given the largest of them.
+  int32_t (*rotate)(const graft_quantize_row *piece);
+  void (*round)(const graft_quantize_row *row, int32_t most);
 } graft_quantize_core;
 
 extern const graft_quantize_core graft_quantize_core__baseline;

@@ -119,12 +119,14 @@ ALWAYS_INLINE vec_i32 with_magnitude(vec_i32 most, vec v) {
   return larger((vec_i32)vec_abs(v), most);
 }
 
-// Rows mostly follow each other: asks for the part of the next one that begins with element |first|. Little by little,
-// because only so many lines can be on their way.
+// Rows mostly follow each other: asks for the part of the next one, or of what it will be made of, that begins with
+// element |first|. Little by little, because only so many lines can be on their way.
 ALWAYS_INLINE void fetch_next(const graft_quantize_row *row, const graft_dtype_code type, int64_t first, int64_t n) {
+  const bool is_made = row->x == row->scratch;
+  if (is_made && !row->ahead) return;
   const int64_t element = type == GRAFT_DTYPE_F32 ? 4 : 2;
-  const char *next = (const char *)row->x + (row->n + first) * element;
-  for (int64_t byte = 0; byte < n * element; byte += 64) __builtin_prefetch(next + byte, 0, 2);
+  const char *next = is_made ? (const char *)row->ahead : (const char *)row->x + row->n * element;
+  for (int64_t byte = 0; byte < n * element; byte += 64) __builtin_prefetch(next + first * element + byte, 0, 2);
 }
 
 #if defined(__AVX512F__)
@@ -178,13 +180,17 @@ static void rotate_once(float *x, int64_t n, int64_t stride) {
   }
 }
 
-static float largest(vec_i32 most) {
+static int32_t largest(vec_i32 most) {
 #if defined(__AVX512F__)
-  const int32_t bits = _mm512_reduce_max_epi32((__m512i)most);
+  return _mm512_reduce_max_epi32((__m512i)most);
 #else
   int32_t bits = 0;
   for (int k = 0; k < LANES; ++k) bits = most[k] > bits ? most[k] : bits;
+  return bits;
 #endif
+}
+
+static float float_of(int32_t bits) {
   float value;
   memcpy(&value, &bits, sizeof value);
   return value;
@@ -220,7 +226,7 @@ ALWAYS_INLINE vec_i32 rotate_as(const graft_quantize_row *row, const graft_dtype
   return find_most(row->scratch, row->n);
 }
 
-static float rotate(const graft_quantize_row *row) {
+static int32_t rotate(const graft_quantize_row *row) {
   vec_i32 most;
   if (row->type == GRAFT_DTYPE_F32) most = rotate_as(row, GRAFT_DTYPE_F32);
   else if (row->type == GRAFT_DTYPE_BF16) most = rotate_as(row, GRAFT_DTYPE_BF16);
@@ -358,12 +364,12 @@ static float round_to_grid(const graft_quantize_row *row, float factor) {
   for (int64_t i = 0; i < row->n; i += LANES) {
     vec_store(row->scratch + i, to_bf16(vec_load(row->scratch + i) * factor));
   }
-  return largest(find_most(row->scratch, row->n));
+  return float_of(largest(find_most(row->scratch, row->n)));
 }
 
-static void quantize_row(const graft_quantize_row *row) {
+static void round_row(const graft_quantize_row *row, int32_t most_bits) {
   const float factor = graft_hadamard_factor(row->group);
-  float most = rotate(row) * factor;
+  float most = float_of(most_bits) * factor;
   if (row->has_bf16_grid) most = round_to_grid(row, factor);
   if (!(most < __builtin_inff())) {
     memset(row->q, 0, (size_t)row->n);
@@ -376,4 +382,9 @@ static void quantize_row(const graft_quantize_row *row) {
   else round_f32(row, factor, scale);
 }
 
-const graft_quantize_core GRAFT_TARGETED(graft_quantize_core) = {.row = quantize_row};
+static void quantize_row(const graft_quantize_row *row) {
+  round_row(row, rotate(row));
+}
+
+const graft_quantize_core GRAFT_TARGETED(graft_quantize_core) = {
+    .row = quantize_row, .rotate = rotate, .round = round_row};

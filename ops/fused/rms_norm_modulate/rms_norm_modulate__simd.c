@@ -1,9 +1,9 @@
 #include "graft/extension.h"
 #include "ops/common/cpu/loops.h"
-#include "ops/common/cpu/rms.h"
 #include "ops/common/cpu/stream.h"
 #include "ops/common/cpu/target.h"
 #include "ops/fused/rms_norm_modulate/rms_norm_modulate.h"
+#include "ops/fused/rms_norm_modulate/rms_norm_modulate_row.h"
 
 enum { X, WEIGHT, SCALE };                  // of the node
 enum { TO, FROM, SCALE_ROWS, N_OPERANDS };  // of the walk
@@ -18,36 +18,6 @@ typedef struct arguments {
   bool streams;
 } arguments;
 
-typedef struct row {
-  const float *x, *scale;
-  float *y;
-  float factor;
-} row;
-
-static inline __attribute__((always_inline)) void scale_row_as(row r, const char *weight, graft_dtype_code type,
-                                                               int64_t n, bool streams) {
-  const int64_t step = type == GRAFT_DTYPE_F32 ? 4 : 2;
-  int64_t i = 0;
-  for (; i + LANES <= n; i += LANES) {
-    vec v = vec_load(r.x + i) * r.factor;
-    if (weight) v *= vec_load_typed(weight + i * step, type);
-    v *= vec_load(r.scale + i) + 1;
-    vec_store_or_stream(r.y + i, v, streams);
-  }
-  if (i == n) return;
-  vec v = vec_load_n(r.x + i, n - i) * r.factor;
-  if (weight) v *= vec_load_typed_n(weight + i * step, type, n - i);
-  vec_store_n(r.y + i, v * (vec_load_n(r.scale + i, n - i) + 1), n - i);
-}
-
-static inline __attribute__((always_inline)) void scale_row(const arguments *a, row r, graft_dtype_code type) {
-  if (a->streams) {
-    scale_row_as(r, a->weight, type, a->loops.row_length, true);
-  } else {
-    scale_row_as(r, a->weight, type, a->loops.row_length, false);
-  }
-}
-
 static void run(const void *args, int64_t item, const graft_cpu_worker *worker) {
   (void)worker;
   const arguments *a = args;
@@ -55,17 +25,15 @@ static void run(const void *args, int64_t item, const graft_cpu_worker *worker) 
   for (int64_t i = part.first_row; i < part.end_row; ++i) {
     int64_t offsets[N_OPERANDS];
     graft_loops_find_row(&a->loops, i, offsets);
-    row r = {.x = (const float *)(const void *)(a->x + offsets[FROM]),
-             .scale = (const float *)(const void *)(a->scale + offsets[SCALE_ROWS]),
-             .y = (float *)(void *)(a->y + offsets[TO])};
-    r.factor = rms_factor(r.x, a->loops.row_length, a->eps);
-    if (a->weight_type == GRAFT_DTYPE_F32) {
-      scale_row(a, r, GRAFT_DTYPE_F32);
-    } else if (a->weight_type == GRAFT_DTYPE_BF16) {
-      scale_row(a, r, GRAFT_DTYPE_BF16);
-    } else {
-      scale_row(a, r, GRAFT_DTYPE_F16);
-    }
+    const rms_norm_modulate_row r = {.x = (const float *)(const void *)(a->x + offsets[FROM]),
+                                     .scale = (const float *)(const void *)(a->scale + offsets[SCALE_ROWS]),
+                                     .y = (float *)(void *)(a->y + offsets[TO]),
+                                     .n = a->loops.row_length,
+                                     .eps = a->eps,
+                                     .weight = a->weight,
+                                     .weight_type = a->weight_type,
+                                     .streams = a->streams};
+    rms_norm_modulate_make_row(&r);
   }
   if (a->streams) vec_stream_end();
 }

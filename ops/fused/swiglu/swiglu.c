@@ -2,13 +2,14 @@
 
 #include "graft/extension.h"
 #include "ops/binary/binary.h"
+#include "ops/common/infer.h"
 #include "ops/common/reference.h"
 #include "ops/fused/swiglu/swiglu_cases.h"
 #include "ops/unary/unary.h"
 
 enum { GATE, X };
 
-static graft_status infer(graft_infer_args *args) {
+graft_status graft_infer_swiglu(graft_infer_args *args) {
   const graft_tensor_desc *gate = args->inputs[GATE], *x = args->inputs[X];
   GRAFT_TRY(graft_infer_require_float(args, GATE, "the gate", false));
   if (x->dtype != gate->dtype || !graft_tensor_desc_has_shape(x, gate->rank, gate->shape)) {
@@ -44,7 +45,7 @@ static const graft_op_def ops[] = {{
     .min_inputs = 2,
     .max_inputs = 2,
     .n_outputs = 1,
-    .infer = infer,
+    .infer = graft_infer_swiglu,
     .decompose = decompose,
     .flops = flops,
     .cases = graft_swiglu_cases,

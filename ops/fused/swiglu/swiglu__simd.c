@@ -2,7 +2,7 @@
 #include "ops/common/cpu/loops.h"
 #include "ops/common/cpu/stream.h"
 #include "ops/common/cpu/target.h"
-#include "ops/common/cpu/vector_math.h"
+#include "ops/fused/swiglu/swiglu_row.h"
 
 enum { GATE, X };              // of the node
 enum { Y, G, V, N_OPERANDS };  // of the walk
@@ -15,31 +15,6 @@ typedef struct arguments {
   bool streams;  // float results past the caches
 } arguments;
 
-static inline vec swiglu(vec gate, vec x) {
-  return vec_silu(gate) * x;
-}
-
-static inline __attribute__((always_inline)) void store(char *y, graft_dtype_code type, vec v, bool streams) {
-  if (streams) {
-    vec_stream((float *)(void *)y, v);
-  } else {
-    vec_store_typed(y, type, v);
-  }
-}
-
-static inline __attribute__((always_inline)) void run_row(const char *gate, const char *x, char *y,
-                                                          graft_dtype_code type, int64_t n, bool streams) {
-  const int64_t step = type == GRAFT_DTYPE_F32 ? 4 : 2;
-  int64_t i = 0;
-  for (; i + LANES <= n; i += LANES) {
-    const vec v = swiglu(vec_load_typed(gate + i * step, type), vec_load_typed(x + i * step, type));
-    store(y + i * step, type, v, streams);
-  }
-  if (i == n) return;
-  const vec rest = swiglu(vec_load_typed_n(gate + i * step, type, n - i), vec_load_typed_n(x + i * step, type, n - i));
-  vec_store_typed_n(y + i * step, type, rest, n - i);
-}
-
 static void run(const void *task_args, int64_t item, const graft_cpu_worker *worker) {
   (void)worker;
   const arguments *a = task_args;
@@ -51,13 +26,13 @@ static void run(const void *task_args, int64_t item, const graft_cpu_worker *wor
     const char *gate = a->gate + offsets[G] + start, *x = a->x + offsets[V] + start;
     char *y = a->y + offsets[Y] + start;
     if (a->streams) {
-      run_row(gate, x, y, GRAFT_DTYPE_F32, n, true);
+      swiglu_row(gate, x, y, GRAFT_DTYPE_F32, n, true);
     } else if (a->type == GRAFT_DTYPE_F32) {
-      run_row(gate, x, y, GRAFT_DTYPE_F32, n, false);
+      swiglu_row(gate, x, y, GRAFT_DTYPE_F32, n, false);
     } else if (a->type == GRAFT_DTYPE_BF16) {
-      run_row(gate, x, y, GRAFT_DTYPE_BF16, n, false);
+      swiglu_row(gate, x, y, GRAFT_DTYPE_BF16, n, false);
     } else {
-      run_row(gate, x, y, GRAFT_DTYPE_F16, n, false);
+      swiglu_row(gate, x, y, GRAFT_DTYPE_F16, n, false);
     }
   }
   if (a->streams) vec_stream_end();
