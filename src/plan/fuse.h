@@ -81,6 +81,9 @@ bool graft_pattern_find(graft_pattern_match *match, graft_tensor *result);
 // The value that |tensor| stands for where it is another name for the same bytes.
 graft_tensor *graft_fuse_resolve(graft_tensor *tensor);
 
+// The node that computed what |tensor| shows, behind views; NULL for inputs and constants.
+const graft_node *graft_fuse_maker(graft_tensor *tensor);
+
 // Whether the nodes of |match| may be replaced by one; else |why|.
 bool graft_fuse_is_legal(const graft_fuse_pass *pass, const graft_pattern_match *match, graft_reason *why);
 

@@ -72,19 +72,13 @@ static const graft_node *last_writer(const group *g, const graft_tensor *owner, 
   return writer;
 }
 
-static const graft_node *maker_of(graft_tensor *tensor) {
-  tensor = graft_fuse_resolve(tensor);
-  while (tensor->node != NULL && is_view(tensor->node)) tensor = graft_fuse_resolve(tensor->node->inputs[0]);
-  return tensor->node;
-}
-
 // What |node| reads of the group's own storage is what the edge says, and not what was written over it since.
 static bool check_versions(const group *g, const graft_node *node, graft_reason *why) {
   const int32_t step = g->pass->step_of[node->outputs[0]->id];
   for (uint32_t i = 0; i < node->n_inputs; ++i) {
     graft_tensor *input = node->inputs[i];
     if (input == NULL || !is_own(g, input)) continue;
-    if (maker_of(input) != last_writer(g, graft_plan_root(input), step)) {
+    if (graft_fuse_maker(input) != last_writer(g, graft_plan_root(input), step)) {
       return graft_refuse(why, "%.60s reads what was written over %.40s since", node->label, input->name);
     }
   }
@@ -141,10 +135,10 @@ static bool is_known_as_result(const group *g, const graft_tensor *owner) {
     if (step == NULL || is_member(g, step->node)) continue;
     for (uint32_t i = 0; i < step->node->n_inputs; ++i) {
       graft_tensor *input = step->node->inputs[i];
-      if (input != NULL && graft_plan_root(input) == owner && maker_of(input) != g->result->node) return false;
+      if (input != NULL && graft_plan_root(input) == owner && graft_fuse_maker(input) != g->result->node) return false;
     }
     const bool writes = step->node->outputs[0]->view_of == owner;
-    if (writes && (step->node->into == NULL || maker_of(step->node->into) != g->result->node)) return false;
+    if (writes && (step->node->into == NULL || graft_fuse_maker(step->node->into) != g->result->node)) return false;
   }
   return true;
 }

@@ -110,8 +110,17 @@ graft_tensor *graft_fuse_resolve(graft_tensor *tensor) {
   return tensor;
 }
 
-static bool is_same_value(const graft_tensor *a, const graft_tensor *b) {
+const graft_node *graft_fuse_maker(graft_tensor *tensor) {
+  tensor = graft_fuse_resolve(tensor);
+  while (tensor->node != NULL && (tensor->node->op->traits & GRAFT_OP_VIEW) != 0) {
+    tensor = graft_fuse_resolve(tensor->node->inputs[0]);
+  }
+  return tensor->node;
+}
+
+static bool is_same_value(graft_tensor *a, graft_tensor *b) {
   if (a == b) return true;
+  if (graft_fuse_maker(a) != graft_fuse_maker(b)) return false;  // one was written over the other
   const int64_t a_offset = a->view_of != NULL ? a->view_offset : 0, b_offset = b->view_of != NULL ? b->view_offset : 0;
   return graft_plan_root(a) == graft_plan_root(b) && a_offset == b_offset &&
          graft_tensor_desc_same_layout(&a->desc, &b->desc);

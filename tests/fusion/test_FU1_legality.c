@@ -171,6 +171,13 @@ BUILD(owner_was_written_over_since) {
   graft_tensor *t = fusion_scale_into(g, 3, s, s);
   graft_graph_output(g, fusion_apply2(g, "fuse.sub.v1", t, s), "y");
 }
+BUILD(owner_and_what_was_written_over_it_are_not_one) {
+  (void)b;
+  // Looks like 3·s − s only where both names of the storage are taken for the same value.
+  graft_tensor *s = fusion_scale(g, 2, a);
+  graft_tensor *t = fusion_scale_into(g, 3, s, s);
+  graft_graph_output(g, fusion_apply2(g, "fuse.sub.v1", t, t), "y");
+}
 
 static const situation situations[] = {
     {"plain", plain, "scale_add", NULL},
@@ -204,6 +211,7 @@ static const situation situations[] = {
     {"destination askew", destination_that_the_kernel_cannot_write, "scale_copy", "cannot write"},
     {"owner is read outside", owner_is_read_outside, "scale_thrice", "read outside"},
     {"owner was written over", owner_was_written_over_since, "scale_diff", "written over"},
+    {"owner is another value", owner_and_what_was_written_over_it_are_not_one, "scale_diff", ""},
 };
 
 static void FU1_every_clause_decides(void **state) {
