@@ -21,6 +21,7 @@ static int64_t draw_size(int64_t old, uint64_t seed, uint64_t stream, uint64_t c
                                      33, 48, 63, 64, 65, 96, 100, 127, 128, 129, 260};
   uint64_t bits = graft_testing_bits(seed, stream, counter);
   uint64_t pick = bits >> 8;
+  if (old == 0) return 0;  // what is empty is there to be empty
   switch (bits % 4) {
     case 0: return old;
     case 1: return 1 + (int64_t)(pick % (uint64_t)(2 * old + 1));
