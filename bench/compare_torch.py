@@ -67,7 +67,8 @@ def torch_call(op, shapes, dtype):
         q, k, v = (t.transpose(1, 2) for t in x[:3])
         return lambda: F.scaled_dot_product_attention(q, k, v, enable_gqa=q.shape[1] != k.shape[1])
     if op == "graft.linear_i8.v1":  # the product alone, without scales
-        n, k = shapes[1]
+        k = shapes[0][-1]
+        n = shapes[2][0]
         a, b = (torch.randint(-127, 128, (m, k), dtype=torch.int8, device="cuda") for m in (math.prod(shapes[0][:-1]), n))
         return lambda: torch._int_mm(a, b.t())
     return None

@@ -59,7 +59,7 @@ static graft_tensor *add_operand(graft_testing_graph *graph, uint32_t i, const g
   return setup->has_intermediates ? graft_testing_identity(graph->graph, input) : input;
 }
 
-static void add_node(graft_testing_graph *graph, const graft_testing_graph_setup *setup) {
+static void add_nodes(graft_testing_graph *graph, const graft_testing_graph_setup *setup) {
   const graft_testing_example *example = setup->example;
   const uint32_t *shared = example->form.shared;
   graft_tensor *inputs[GRAFT_CASE_MAX_INPUTS], *outputs[GRAFT_MAX_OUTPUTS] = {NULL};
@@ -68,18 +68,21 @@ static void add_node(graft_testing_graph *graph, const graft_testing_graph_setup
     bool is_second = shared[0] != shared[1] && i == shared[1];
     inputs[i] = is_second ? inputs[shared[0]] : add_operand(graph, i, setup);
   }
-  graft_graph_apply(graph->graph, example->op->name, example->attrs, example->op->attrs_bytes, inputs,
-                    example->n_inputs, outputs);
-  for (uint32_t i = 0; i < example->op->n_outputs; ++i) {
+  const uint32_t n_outputs = example->op->n_outputs, n_nodes = setup->n_nodes > 0 ? setup->n_nodes : 1;
+  for (uint32_t i = 0; i < n_nodes * n_outputs; ++i) {
+    if (i % n_outputs == 0) {
+      graft_graph_apply(graph->graph, example->op->name, example->attrs, example->op->attrs_bytes, inputs,
+                        example->n_inputs, outputs);
+    }
     snprintf(name, sizeof name, "y%u", i);
-    graft_graph_output(graph->graph, outputs[i], name);
+    graft_graph_output(graph->graph, outputs[i % n_outputs], name);
   }
 }
 
 graft_status graft_testing_graph_create(const graft_testing_graph_setup *setup, graft_testing_graph *out_graph) {
   graft_testing_graph graph = {0};
   GRAFT_TRY(graft_graph_create(setup->context, &graph.graph));
-  add_node(&graph, setup);
+  add_nodes(&graph, setup);
   graft_status status = graft_graph_status(graph.graph);
   if (status != GRAFT_OK) {
     graft_testing_graph_destroy(&graph);

@@ -13,6 +13,7 @@ typedef struct graft_testing_graph_setup {
   bool has_intermediates;       // inputs that are no constants pass an identity first
   uint32_t strided_input;       // this input is a strided view of a larger one …
   graft_testing_layout layout;  // … laid out so; contiguous: none is
+  uint32_t n_nodes;             // of the same operands, each with outputs of its own; 0: one
 } graft_testing_graph_setup;
 
 typedef struct graft_testing_graph {
@@ -23,7 +24,7 @@ typedef struct graft_testing_graph {
   void *storage;
 } graft_testing_graph;
 
-// Builds the graph; outputs are called "y0", "y1", …. Errors: what the graph reports (details in the context),
+// Builds the graph; outputs are called "y0", "y1", …, those of further nodes follow. Errors: what the graph reports (details in the context),
 // GRAFT_E_UNSUPPORTED when the layout does not apply.
 GRAFT_NODISCARD graft_status graft_testing_graph_create(const graft_testing_graph_setup *setup,
                                                         graft_testing_graph *out_graph);
