@@ -11,6 +11,7 @@ graft_status graft_infer_group_norm(graft_infer_args *args);
 graft_status graft_infer_rotary_embedding(graft_infer_args *args);
 graft_status graft_infer_linear(graft_infer_args *args);
 graft_status graft_infer_conv2d(graft_infer_args *args);
+graft_status graft_infer_upsample_nearest(graft_infer_args *args);
 graft_status graft_infer_swiglu(graft_infer_args *args);
 graft_status graft_infer_quantize_convrot_i8_packed(graft_infer_args *args);
 

@@ -1,10 +1,11 @@
 #include "ops/upsample_nearest/upsample_nearest.h"
 
 #include "graft/extension.h"
+#include "ops/common/infer.h"
 #include "ops/common/reference.h"
 #include "ops/upsample_nearest/upsample_nearest_cases.h"
 
-static graft_status infer(graft_infer_args *args) {
+graft_status graft_infer_upsample_nearest(graft_infer_args *args) {
   const graft_upsample_attrs *attrs = args->attrs;
   const graft_tensor_desc *x = args->inputs[0];
   if (x->rank != 4 || x->dtype->block_elements > 1) {
@@ -64,7 +65,7 @@ static const graft_op_def ops[] = {{
     .attrs = attr_defs,
     .n_attrs = sizeof attr_defs / sizeof attr_defs[0],
     .attrs_bytes = sizeof(graft_upsample_attrs),
-    .infer = infer,
+    .infer = graft_infer_upsample_nearest,
     .reference = reference,
     .cases = graft_upsample_nearest_cases,
     .n_cases = GRAFT_UPSAMPLE_NEAREST_N_CASES,
