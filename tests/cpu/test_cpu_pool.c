@@ -1,4 +1,5 @@
 // The thread pool: every item once, on workers that exist, whatever the number of threads; stopping and failing.
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -72,6 +73,93 @@ static void every_item_runs_once(void **state) {
       assert_int_equal(run_once(pool, &task, NULL, NULL), GRAFT_OK);
       for (int64_t i = 0; i < MAX_ITEMS; ++i) assert_int_equal(c->items[i], i < n);
       free(c);
+    }
+    graft_cpu_pool_destroy(pool);
+  }
+}
+
+typedef struct meeting {
+  atomic_int n_begun, n_ended;
+  int32_t n_expected;
+} meeting;
+
+static bool comes_true(const atomic_int *count, int32_t expected) {
+  struct timespec begin, now;
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  do {
+    if (*count >= expected) return true;
+    sched_yield();
+    clock_gettime(CLOCK_MONOTONIC, &now);
+  } while (now.tv_sec - begin.tv_sec < 20);
+  return false;
+}
+
+static void hold_until_all_have_begun(const void *args, int64_t item, const graft_cpu_worker *worker) {
+  meeting *m = *(meeting *const *)args;
+  if (worker->index != item) graft_cpu_fail(worker, GRAFT_E_DEVICE, "item %d is not its owner's", (int)item);
+  ++m->n_begun;
+  if (!comes_true(&m->n_begun, m->n_expected)) graft_cpu_fail(worker, GRAFT_E_DEVICE, "a thread got no item");
+}
+
+// Nobody is through with its own share before all have begun theirs, so that nothing can be stolen.
+static void each_thread_begins_with_its_own_share(void **state) {
+  (void)state;
+  for (int32_t n_threads = 2; n_threads <= 6; ++n_threads) {
+    graft_cpu_pool *pool = make_pool(n_threads);
+    for (int round = 0; round < 50; ++round) {
+      meeting now = {.n_expected = n_threads}, *m = &now;
+      const graft_cpu_task task = {
+          .run = hold_until_all_have_begun, .args = &m, .args_bytes = sizeof m, .n_items = n_threads};
+      graft_error error = {0};
+      if (run_once(pool, &task, NULL, &error) != GRAFT_OK) fail_msg("%s", error.message);
+    }
+    graft_cpu_pool_destroy(pool);
+  }
+}
+
+static void hold_the_first(const void *args, int64_t item, const graft_cpu_worker *worker) {
+  meeting *m = *(meeting *const *)args;
+  if (item == 0 && !comes_true(&m->n_ended, m->n_expected)) {
+    graft_cpu_fail(worker, GRAFT_E_DEVICE, "%d items ended beside a slow one", (int)m->n_ended);
+  }
+  ++m->n_ended;
+}
+
+static void a_share_whose_owner_is_slow_is_taken_over(void **state) {
+  (void)state;
+  for (int32_t n_threads = 2; n_threads <= 6; ++n_threads) {
+    graft_cpu_pool *pool = make_pool(n_threads);
+    for (int32_t n = 2; n <= 60; ++n) {
+      meeting now = {.n_expected = n - 1}, *m = &now;
+      const graft_cpu_task task = {.run = hold_the_first, .args = &m, .args_bytes = sizeof m, .n_items = n};
+      graft_error error = {0};
+      if (run_once(pool, &task, NULL, &error) != GRAFT_OK) fail_msg("%s", error.message);
+    }
+    graft_cpu_pool_destroy(pool);
+  }
+}
+
+static void add_item(const void *args, int64_t item, const graft_cpu_worker *worker) {
+  (void)worker;
+  atomic_fetch_add(*(atomic_llong *const *)args, item + 1);
+}
+
+// What describes a task is gone as soon as it is done: a thread that looked at it later would read freed memory.
+static void late_threads_leave_a_closed_task_alone(void **state) {
+  (void)state;
+  for (int32_t n_threads = 2; n_threads <= 8; n_threads *= 2) {
+    graft_cpu_pool *pool = make_pool(n_threads);
+    for (int64_t round = 0; round < 3000; ++round) {
+      const int64_t n = round % 90;
+      atomic_llong *sum = calloc(1, sizeof *sum), **args = malloc(sizeof *args);
+      graft_cpu_task *task = malloc(sizeof *task);
+      *args = sum;
+      *task = (graft_cpu_task){.run = add_item, .args = args, .args_bytes = sizeof *args, .n_items = n};
+      assert_int_equal(run_once(pool, task, NULL, NULL), GRAFT_OK);
+      assert_int_equal(*sum, n * (n + 1) / 2);
+      free(task);
+      free(args);
+      free(sum);
     }
     graft_cpu_pool_destroy(pool);
   }
@@ -158,6 +246,9 @@ static void empty_tasks_cost_little(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_item_runs_once),
+      cmocka_unit_test(each_thread_begins_with_its_own_share),
+      cmocka_unit_test(a_share_whose_owner_is_slow_is_taken_over),
+      cmocka_unit_test(late_threads_leave_a_closed_task_alone),
       cmocka_unit_test(SC7_stopping_skips_the_rest_and_the_pool_runs_again),
       cmocka_unit_test(the_first_failure_is_kept),
       cmocka_unit_test(too_many_threads_are_a_status),
