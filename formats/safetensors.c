@@ -70,7 +70,8 @@ static graft_status load_header(graft_safetensors *file, graft_error *error, siz
 
 static graft_status map_data(graft_safetensors *file, size_t begin, graft_error *error) {
   if (file->file_bytes > SIZE_MAX) return fail(file->path, GRAFT_E_NO_MEMORY, "larger than the address space", error);
-  void *mapping = mmap(NULL, (size_t)file->file_bytes, PROT_READ, MAP_PRIVATE, file->fd, 0);
+  // Shared: of a private mapping the system would make copies for a card that is to read the pages by itself.
+  void *mapping = mmap(NULL, (size_t)file->file_bytes, PROT_READ, MAP_SHARED, file->fd, 0);
   if (mapping == MAP_FAILED)
     return GRAFT_FAIL(error, errno == ENOMEM ? GRAFT_E_NO_MEMORY : GRAFT_E_IO, "%s: cannot map: %s",
                       graft_excerpt_path(file->path).text, strerror(errno));

@@ -98,6 +98,7 @@ static void close_device(void *state) {
     graft_cuda_blas_close(device);
     graft_cuda_modules_unload(device);
     graft_cuda_staging_destroy(device);
+    graft_cuda_ranges_clear(device);
     for (int i = 0; i < 2; ++i) {
       if (device->progress[i] != NULL) (void)driver->cuEventDestroy(device->progress[i]);
     }
@@ -107,6 +108,8 @@ static void close_device(void *state) {
   if (device->context != NULL) (void)driver->cuDevicePrimaryCtxRelease(device->card);
   pthread_mutex_destroy(&device->turn);
   pthread_mutex_destroy(&device->loading);
+  pthread_mutex_destroy(&device->pinning);
+  pthread_mutex_destroy(&device->copying);
   graft_cuda_driver_close(&device->driver);
   free(device);
 }
@@ -127,6 +130,8 @@ static graft_status open_device(const graft_backend_config *config, uint32_t ind
   pthread_mutex_init(&device->turn, &attributes);
   pthread_mutexattr_destroy(&attributes);
   pthread_mutex_init(&device->loading, NULL);
+  pthread_mutex_init(&device->pinning, NULL);
+  pthread_mutex_init(&device->copying, NULL);
   graft_status status = open_context(device, index, error);
   if (status != GRAFT_OK) {
     close_device(device);
@@ -208,6 +213,8 @@ static const graft_backend_def backends[] = {{
     .allocate_host = graft_cuda_allocate_host,
     .release_host = graft_cuda_release_host,
     .run_beside = graft_cuda_run_beside,
+    .register_host = graft_cuda_register_host,
+    .unregister_host = graft_cuda_unregister_host,
 }};
 
 const graft_extension graft_extension_cuda_backend = {

@@ -13,6 +13,7 @@ enum { GRAFT_CUDA_ALIGNMENT = 256, GRAFT_CUDA_N_STAGING = 2, GRAFT_CUDA_MAX_RETI
 
 typedef struct graft_cuda_loaded graft_cuda_loaded;    // a module on the device, module.c
 typedef struct graft_cuda_retired graft_cuda_retired;  // a graph whose plan is gone, replay.c
+typedef struct graft_cuda_range graft_cuda_range;      // of registered host memory, mapped.c
 
 // Pinned memory on its way to the device; |is_free| follows when its last copy is done.
 typedef struct graft_cuda_staging {
@@ -28,6 +29,8 @@ typedef struct graft_cuda_device {
   CUdevice card;
   CUcontext context;
   CUstream stream;
+  graft_stream *copies;  // streams of copies beside it; guarded by |copying|
+  pthread_mutex_t copying;
   graft_cuda_staging staging[GRAFT_CUDA_N_STAGING];
   uint32_t next_staging;
   CUevent progress[2];      // how far a run has come, for cancelling
@@ -39,7 +42,11 @@ typedef struct graft_cuda_device {
   uint32_t n_retired;
   graft_cuda_run_counts runs;  // guarded by |turn|
   _Atomic uint64_t allocated_bytes, peak_bytes;
-  _Atomic bool is_lost;  // a launch has failed for good; only closing is left
+  pthread_mutex_t pinning;  // guards the next two
+  graft_cuda_range *ranges;
+  uint64_t most_pinned_bytes;                        // with what is registered; 0: not known yet
+  _Atomic uint64_t pinned_bytes, peak_pinned_bytes;  // of host memory
+  _Atomic bool is_lost;                              // a launch has failed for good; only closing is left
 } graft_cuda_device;
 
 // Makes the device's context current in this thread; every success needs a leave.
@@ -69,6 +76,14 @@ graft_status graft_cuda_allocate_host(void *state, size_t bytes, graft_error *er
 void graft_cuda_release_host(void *state, void *memory, size_t bytes);
 graft_status graft_cuda_staging_create(graft_cuda_device *device, graft_error *error);
 void graft_cuda_staging_destroy(graft_cuda_device *device);
+
+// mapped.c:
+graft_status graft_cuda_register_host(void *state, const void *memory, size_t bytes, graft_error *error);
+void graft_cuda_unregister_host(void *state, const void *memory, size_t bytes);
+// Gives back what a lost device kept; with the context current.
+void graft_cuda_ranges_clear(graft_cuda_device *device);
+void graft_cuda_count_pinned(graft_cuda_device *device, size_t bytes);
+void graft_cuda_uncount_pinned(graft_cuda_device *device, size_t bytes);
 
 // recording.c:
 graft_status graft_cuda_record_begin(void *state, uint32_t n_steps, graft_error *error,

@@ -18,8 +18,8 @@
   X(cuStreamEndCapture) X(cuStreamIsCapturing) X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) \
   X(cuEventQuery) X(cuEventSynchronize) X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) \
   X(cuFuncSetAttribute) X(cuLaunchKernel) X(cuGraphDestroy) X(cuGraphInstantiateWithFlags) \
-  X(cuGraphExecDestroy) X(cuGraphLaunch) X(cuCtxSynchronize) X(cuMemcpyDtoDAsync) X(cuStreamWaitEvent) \
-  X(cuTensorMapEncodeTiled)
+  X(cuGraphExecDestroy) X(cuGraphLaunch) X(cuMemcpyDtoDAsync) X(cuStreamWaitEvent) \
+  X(cuTensorMapEncodeTiled) X(cuMemHostRegister) X(cuMemHostUnregister)
 // clang-format on
 
 #define GRAFT_CUDA_MEMBER(name) __typeof__(name) *name;

@@ -55,14 +55,16 @@ graft_status graft_cuda_allocate_host(void *state, size_t bytes, graft_error *er
   GRAFT_TRY(graft_cuda_enter(device, error));
   const CUresult result = device->driver.cuMemHostAlloc(out_memory, bytes, 0);
   graft_status status = graft_cuda_check(device, result, "allocating pinned host memory", error);
+  if (status == GRAFT_OK) graft_cuda_count_pinned(device, bytes);
   graft_cuda_leave(device);
   return status;
 }
 
 void graft_cuda_release_host(void *state, void *memory, size_t bytes) {
   graft_cuda_device *device = state;
-  (void)bytes;
-  if (memory == NULL || graft_cuda_enter(device, NULL) != GRAFT_OK) return;
+  if (memory == NULL) return;
+  graft_cuda_uncount_pinned(device, bytes);
+  if (graft_cuda_enter(device, NULL) != GRAFT_OK) return;
   (void)device->driver.cuMemFreeHost(memory);
   graft_cuda_leave(device);
 }
@@ -72,6 +74,7 @@ graft_status graft_cuda_staging_create(graft_cuda_device *device, graft_error *e
     graft_cuda_staging *staging = &device->staging[i];
     GRAFT_TRY(graft_cuda_check(device, device->driver.cuMemHostAlloc(&staging->memory, staging_bytes, 0),
                                "allocating pinned host memory", error));
+    graft_cuda_count_pinned(device, staging_bytes);
     GRAFT_TRY(graft_cuda_check(device, device->driver.cuEventCreate(&staging->is_free, CU_EVENT_DISABLE_TIMING),
                                "making a CUDA event", error));
   }

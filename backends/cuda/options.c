@@ -29,9 +29,11 @@ static bool read_word(const char *word, size_t length, graft_reason *why, graft_
     return true;
   }
   if (n_virtual != NULL) return read_virtual(n_virtual, word + length, why, options);
-  const char *replay = value_of(word, length, "replay=");
+  const char *replay = value_of(word, length, "replay="), *mapping = value_of(word, length, "mapping=");
   if (replay != NULL) options->is_replay_off = strncmp(replay, "off", 3) == 0;
-  return replay != NULL || graft_refuse(why, "cuda: \"%.*s\" is not understood", length < 60 ? (int)length : 60, word);
+  if (mapping != NULL) options->is_mapping_off = strncmp(mapping, "off", 3) == 0;
+  return replay != NULL || mapping != NULL ||
+         graft_refuse(why, "cuda: \"%.*s\" is not understood", length < 60 ? (int)length : 60, word);
 }
 
 static bool read_entry(const char *entry, const char *end, graft_reason *why, graft_cuda_options *options) {

@@ -7,7 +7,7 @@
 typedef struct graft_cuda_options {
   char library[512];   // instead of the system's driver; "": the system's
   uint32_t n_virtual;  // devices on each card, for tests of several devices
-  bool is_replay_off;
+  bool is_replay_off, is_mapping_off;
 } graft_cuda_options;
 
 // Reads the entry "cuda" of |devices| (may be NULL): graft/cuda.h says which words there are. False with a sentence in

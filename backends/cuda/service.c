@@ -17,8 +17,11 @@ static const graft_cuda_blas_service blas_service = {
 static void count_runs(const graft_device *device, graft_cuda_run_counts *out_counts) {
   graft_cuda_device *state = graft_device_state(device);
   pthread_mutex_lock(&state->turn);
-  graft_versioned_fill(out_counts, &state->runs, sizeof state->runs);
+  graft_cuda_run_counts counts = state->runs;
   pthread_mutex_unlock(&state->turn);
+  counts.pinned_bytes = atomic_load(&state->pinned_bytes);
+  counts.peak_pinned_bytes = atomic_load(&state->peak_pinned_bytes);
+  graft_versioned_fill(out_counts, &counts, sizeof counts);
 }
 
 static const graft_cuda_runs_service runs_service = {.struct_size = sizeof runs_service, .count = count_runs};

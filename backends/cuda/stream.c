@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 struct graft_stream {
+  graft_stream *next;
   graft_cuda_device *device;
   CUstream stream;
 };
@@ -19,11 +20,28 @@ static graft_status finish(graft_cuda_device *device, CUresult result, const cha
   return status;
 }
 
+static graft_status wait_for_copies(graft_cuda_device *device, graft_error *error) {
+  graft_status status = GRAFT_OK;
+  pthread_mutex_lock(&device->copying);
+  for (const graft_stream *stream = device->copies; stream != NULL && status == GRAFT_OK; stream = stream->next) {
+    const CUresult result = device->driver.cuStreamSynchronize(stream->stream);
+    status = graft_cuda_check(device, result, "waiting for a copy", error);
+  }
+  pthread_mutex_unlock(&device->copying);
+  return status;
+}
+
+// One stream after another: waiting for the context would break the captures of whoever else uses it, such as another
+// device of the same card.
 graft_status graft_cuda_synchronize(void *state, graft_error *error) {
   graft_cuda_device *device = state;
   const bool is_held = graft_cuda_hold_runs(device);
   graft_status status = graft_cuda_enter(device, error);
-  if (status == GRAFT_OK) status = finish(device, device->driver.cuCtxSynchronize(), "waiting for the GPU", error);
+  if (status == GRAFT_OK) {
+    status = graft_cuda_wait(device, error);
+    if (status == GRAFT_OK) status = wait_for_copies(device, error);
+    graft_cuda_leave(device);
+  }
   graft_cuda_resume_runs(device, is_held);
   return status;
 }
@@ -42,13 +60,27 @@ graft_status graft_cuda_stream_create(void *state, graft_error *error, graft_str
     free(stream);
     return status;
   }
+  pthread_mutex_lock(&device->copying);
+  stream->next = device->copies;
+  device->copies = stream;
+  pthread_mutex_unlock(&device->copying);
   *out_stream = stream;
   return GRAFT_OK;
+}
+
+static void forget(graft_stream *stream) {
+  graft_cuda_device *device = stream->device;
+  pthread_mutex_lock(&device->copying);
+  graft_stream **link = &device->copies;
+  while (*link != stream) link = &(*link)->next;
+  *link = stream->next;
+  pthread_mutex_unlock(&device->copying);
 }
 
 void graft_cuda_stream_destroy(graft_stream *stream) {
   if (stream == NULL) return;
   graft_cuda_device *device = stream->device;
+  forget(stream);
   if (graft_cuda_enter(device, NULL) == GRAFT_OK) {
     (void)device->driver.cuStreamSynchronize(stream->stream);
     (void)device->driver.cuStreamDestroy(stream->stream);

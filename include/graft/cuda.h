@@ -13,8 +13,9 @@
 // captured into a CUDA graph and is; a library call says whether it can.
 //
 // The entry "cuda" of graft_context_options.devices takes the words "library=PATH" (a driver library instead of the
-// system's libcuda.so.1), "virtual=N" (so many devices on each card, for tests of several devices) and "replay=off"
-// (no CUDA graphs), as in "cuda virtual=2 replay=off".
+// system's libcuda.so.1), "virtual=N" (so many devices on each card, for tests of several devices), "replay=off"
+// (no CUDA graphs) and "mapping=off" (weights go through pinned memory, never straight from where they lie), as in
+// "cuda virtual=2 replay=off".
 #ifndef GRAFT_CUDA_H
 #define GRAFT_CUDA_H
 
@@ -180,6 +181,7 @@ typedef struct graft_cuda_run_counts {
   uint32_t struct_size;
   uint64_t n_dispatched, n_captured, n_replayed;
   double wait_seconds;  // that the host waited for the device in these runs: all else of a run is the host's own time
+  uint64_t pinned_bytes, peak_pinned_bytes;  // of host memory, for the device: staging, and weights where they lie
 } graft_cuda_run_counts;
 
 #define GRAFT_CUDA_RUNS_SERVICE "cuda.runs.v1"

@@ -15,12 +15,25 @@ typedef struct fill_job {
   graft_status status;
 } fill_job;
 
+enum { N_MAPPED = 2 };
+
+// A constant that the device takes from where it lies. While one is on its way, the next is registered.
+typedef struct fill_mapped {
+  fill_job *job;  // NULL: none
+  graft_plan_mapped mapped;
+  graft_event *has_arrived;
+} fill_mapped;
+
 typedef struct fill_pass {
   graft_plan *plan;
   const graft_plan_device *device;
   fill_job *jobs;
   uint32_t n_jobs;
   bool is_host;
+  bool is_mapping;  // constants may be taken from where they lie
+  graft_stream *stream;
+  fill_mapped mapped[N_MAPPED];
+  uint32_t turn;
 } fill_pass;
 
 static graft_plan_constant *constant_of(const graft_plan *plan, const graft_tensor *tensor) {
@@ -83,12 +96,86 @@ static graft_status upload(const fill_pass *pass, const fill_job *job) {
   return status;
 }
 
+static void finish_job(fill_job *job) {
+  job->entry->is_filled = job->status == GRAFT_OK;
+  if (job->status == GRAFT_OK && atomic_fetch_sub(&job->constant->n_pending, 1) == 1) discard(job->constant);
+}
+
+static void await_mapped(const fill_pass *pass, fill_mapped *m) {
+  const graft_backend_def *backend = pass->device->backend;
+  graft_error ignored;
+  if (m->job == NULL) return;
+  if (m->job->status == GRAFT_OK) m->job->status = backend->event_wait(m->has_arrived, pass->plan->error);
+  // Whatever it says, nobody may look at the pages any more.
+  if (m->job->status != GRAFT_OK) (void)backend->synchronize(graft_device_state(pass->device->device), &ignored);
+  graft_plan_unmap(pass->device, m->job->entry->key.source, &m->mapped);
+  finish_job(m->job);
+  m->job = NULL;
+}
+
+static bool open_stream(fill_pass *pass) {
+  const graft_backend_def *backend = pass->device->backend;
+  void *state = graft_device_state(pass->device->device);
+  graft_error ignored = {0};
+  if (pass->stream != NULL) return true;
+  bool is_open = backend->stream_create(state, &ignored, &pass->stream) == GRAFT_OK;
+  for (int i = 0; i < N_MAPPED && is_open; ++i) {
+    is_open = backend->event_create(state, &ignored, &pass->mapped[i].has_arrived) == GRAFT_OK;
+  }
+  return is_open;
+}
+
+static void close_stream(fill_pass *pass) {
+  for (int i = 0; i < N_MAPPED; ++i) {
+    await_mapped(pass, &pass->mapped[(pass->turn + (uint32_t)i) % N_MAPPED]);
+  }
+  for (int i = 0; i < N_MAPPED; ++i) {
+    if (pass->mapped[i].has_arrived != NULL) pass->device->backend->event_destroy(pass->mapped[i].has_arrived);
+  }
+  if (pass->stream != NULL) pass->device->backend->stream_destroy(pass->stream);
+}
+
+// The registered pages in the stream, what lies before and behind them as usual.
+static graft_status send_mapped(const fill_pass *pass, const fill_mapped *m) {
+  const graft_backend_def *backend = pass->device->backend;
+  const graft_constant_entry *entry = m->job->entry;
+  void *state = graft_device_state(pass->device->device);
+  graft_error *error = pass->plan->error;
+  const char *source = entry->key.source;
+  char *target = entry->memory.address;
+  const size_t first = m->mapped.offset, behind = first + m->mapped.bytes, left = entry->key.bytes - behind;
+  if (first > 0) GRAFT_TRY(backend->upload(state, target, source, first, error));
+  if (left > 0) GRAFT_TRY(backend->upload(state, target + behind, source + behind, left, error));
+  GRAFT_TRY(backend->upload_async(pass->stream, target + first, source + first, m->mapped.bytes, error));
+  return backend->event_record(pass->stream, m->has_arrived, error);
+}
+
+// False where the job is still to be done, as usual.
+static bool begin_mapped(fill_pass *pass, fill_job *job) {
+  fill_mapped *m = &pass->mapped[pass->turn];
+  const graft_constant_key *key = &job->entry->key;
+  if (!pass->is_mapping || job->step != NULL) return false;
+  await_mapped(pass, m);
+  pass->is_mapping = graft_plan_map(pass->device, key->source, key->bytes, &m->mapped);
+  if (m->mapped.bytes == 0) return false;
+  if (!open_stream(pass)) {
+    graft_plan_unmap(pass->device, key->source, &m->mapped);
+    pass->is_mapping = false;
+    return false;
+  }
+  m->job = job;
+  job->status = send_mapped(pass, m);
+  if (job->status != GRAFT_OK) await_mapped(pass, m);
+  pass->turn = (pass->turn + 1) % N_MAPPED;
+  return true;
+}
+
 static void run_job(void *arg, int64_t index) {
   fill_pass *pass = arg;
   fill_job *job = &pass->jobs[index];
+  if (begin_mapped(pass, job)) return;
   job->status = pass->is_host ? fill_on_host(job, job->entry->memory.address) : upload(pass, job);
-  job->entry->is_filled = job->status == GRAFT_OK;
-  if (job->status == GRAFT_OK && atomic_fetch_sub(&job->constant->n_pending, 1) == 1) discard(job->constant);
+  finish_job(job);
 }
 
 static graft_status add_job(fill_pass *pass, fill_job job) {
@@ -133,6 +220,7 @@ static graft_status run_jobs(fill_pass *pass) {
     pass->device->backend->parallel(graft_device_state(pass->device->device), run_job, pass, pass->n_jobs);
   } else {
     for (uint32_t i = 0; i < pass->n_jobs; ++i) run_job(pass, i);
+    close_stream(pass);
   }
   for (uint32_t i = 0; i < pass->n_jobs; ++i) {
     const fill_job *job = &pass->jobs[i];
@@ -159,7 +247,8 @@ static graft_status fill(fill_pass *pass) {
 }
 
 static graft_status fill_device(graft_plan *plan, uint32_t device, size_t n_jobs) {
-  fill_pass pass = {.plan = plan, .device = &plan->devices[device], .is_host = graft_plan_is_host(plan, device)};
+  const bool is_host = graft_plan_is_host(plan, device);
+  fill_pass pass = {.plan = plan, .device = &plan->devices[device], .is_host = is_host, .is_mapping = !is_host};
   pass.jobs = calloc(n_jobs + 1, sizeof *pass.jobs);
   if (pass.jobs == NULL) return graft_plan_no_memory(plan);
   graft_status status = fill(&pass);

@@ -43,6 +43,11 @@ typedef struct graft_plan_value {
   uint32_t last;     // time of the last read, of it and of its views
 } graft_plan_value;
 
+// The pages of a constant that are registered with its device; bytes 0: none.
+typedef struct graft_plan_mapped {
+  size_t offset, bytes;  // from the constant's first byte
+} graft_plan_mapped;
+
 typedef struct graft_planned_step {
   graft_node *node;
   const graft_kernel_def *kernel;
@@ -68,7 +73,8 @@ typedef struct graft_plan_resident {
   uint32_t first, last;  // segments
   uint32_t begin;        // the segment beside which it is brought; |first|: before that begins
   int32_t storage;       // or GRAFT_PLAN_NONE
-  graft_status status;   // of bringing it, in the current run
+  graft_plan_mapped mapped;
+  graft_status status;  // of bringing it, in the current run
 } graft_plan_resident;
 
 // One of the devices that a plan may use, and what it has there.
@@ -336,6 +342,11 @@ int32_t graft_plan_in_place_input(const graft_plan *plan, uint32_t index);
 graft_status graft_plan_lay_out(graft_plan *plan);
 // verify.c: recomputes from the steps alone what may not overlap, and looks.
 graft_status graft_plan_verify(const graft_plan *plan);
+// mapped.c: registers what |device| can copy from |source| by itself, which is nothing where that is not worth it.
+// False where it cannot, and others need not be tried.
+bool graft_plan_map(const graft_plan_device *device, const void *source, size_t bytes, graft_plan_mapped *out_mapped);
+// When copies from it are over.
+void graft_plan_unmap(const graft_plan_device *device, const void *source, graft_plan_mapped *mapped);
 // constant_fill.c: makes the copies and packed forms that no other plan has made yet.
 graft_status graft_plan_fill_constants(graft_plan *plan);
 // record.c: counts what the arena of device |index| asks of it.

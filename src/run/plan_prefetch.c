@@ -1,5 +1,5 @@
-// Constants that come to a device while it runs the segment before: in a stream of their own, in parts, through pinned
-// memory. The host fills one part while the other is on its way.
+// Constants that come to a device while it runs the segment before: in a stream of their own, in parts, from where they
+// lie or through pinned memory. The host fills one part while the other is on its way.
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +7,8 @@
 
 enum { N_PARTS = 2 };
 static const size_t most_part_bytes = (size_t)8 << 20;
+// From where it lies. Two such parts may be on their way when a run is cancelled.
+static const size_t most_mapped_bytes = (size_t)32 << 20;
 
 typedef struct graft_prefetch {
   graft_plan *plan;
@@ -39,6 +41,17 @@ static size_t part_bytes_of(const graft_plan *plan, uint32_t index) {
   return largest < most_part_bytes ? largest : most_part_bytes;
 }
 
+// Where one cannot be registered, the system has a reason that holds for others, too.
+static void map_residents(const graft_prefetch *p, uint32_t index) {
+  bool is_mapping = true;
+  for (uint32_t i = 0; i < p->plan->residents.n && is_mapping; ++i) {
+    graft_plan_resident *resident = p->plan->residents.items[i];
+    const graft_constant_key *key = &resident->entry.key;
+    if (resident->device != index || resident->step != NULL) continue;
+    is_mapping = graft_plan_map(p->device, key->source, key->bytes, &resident->mapped);
+  }
+}
+
 static graft_status open(graft_prefetch *p, graft_error *error) {
   const graft_backend_def *backend = p->device->backend;
   GRAFT_TRY(backend->stream_create(state_of(p), error, &p->stream));
@@ -52,13 +65,17 @@ static graft_status open(graft_prefetch *p, graft_error *error) {
 
 graft_status graft_prefetch_open(graft_plan *plan, uint32_t index) {
   graft_plan_device *device = &plan->devices[index];
-  const size_t part_bytes = device->is_prefetching ? part_bytes_of(plan, index) : 0;
+  // Also where they come late: then nothing runs beside.
+  const bool is_possible = !graft_plan_is_host(plan, index) && device->backend->run_beside != NULL;
+  const size_t part_bytes = is_possible ? part_bytes_of(plan, index) : 0;
   if (part_bytes == 0) return GRAFT_OK;
   graft_prefetch *p = calloc(1, sizeof *p);
   if (p == NULL) return graft_plan_no_memory(plan);
   *p = (graft_prefetch){.plan = plan, .device = device, .part_bytes = part_bytes};
   device->prefetch = p;
-  return open(p, plan->error);
+  GRAFT_TRY(open(p, plan->error));
+  map_residents(p, index);
+  return GRAFT_OK;
 }
 
 // SC8: that events are over does not say that nobody looks at the staging memory any more.
@@ -68,6 +85,10 @@ void graft_prefetch_close(graft_plan *plan, uint32_t index) {
   const graft_backend_def *backend = p->device->backend;
   graft_error ignored;
   (void)backend->synchronize(state_of(p), &ignored);
+  for (uint32_t i = 0; i < plan->residents.n; ++i) {
+    graft_plan_resident *resident = plan->residents.items[i];
+    if (resident->device == index) graft_plan_unmap(p->device, resident->entry.key.source, &resident->mapped);
+  }
   if (p->staging != NULL) backend->release_host(state_of(p), p->staging, N_PARTS * p->part_bytes);
   for (int i = 0; i < N_PARTS; ++i) {
     if (p->is_free[i] != NULL) backend->event_destroy(p->is_free[i]);
@@ -79,7 +100,8 @@ void graft_prefetch_close(graft_plan *plan, uint32_t index) {
 }
 
 const graft_plan_segment *graft_prefetch_next(const graft_plan *plan, const graft_plan_segment *segment) {
-  if (segment->is_transfer || plan->devices[segment->device].prefetch == NULL) return NULL;
+  const graft_plan_device *device = &plan->devices[segment->device];
+  if (segment->is_transfer || device->prefetch == NULL || !device->is_prefetching) return NULL;
   for (const graft_plan_segment *next = segment + 1; next < plan->segments + plan->n_segments; ++next) {
     if (next->is_transfer || next->device != segment->device) continue;
     return next->first_resident < next->end_resident ? next : NULL;
@@ -95,21 +117,38 @@ void graft_prefetch_begin(graft_plan *plan, const graft_plan_segment *segment) {
   p->status = GRAFT_OK;
 }
 
+// The next bytes of |resident| that go in one piece, and whether the device takes them from where they lie.
+static size_t next_part(const graft_prefetch *p, const graft_plan_resident *resident, bool *out_is_mapped) {
+  const graft_plan_mapped *mapped = &resident->mapped;
+  const size_t left = resident->entry.key.bytes - p->n_sent, behind = mapped->offset + mapped->bytes;
+  size_t most = p->part_bytes, end = left;
+  *out_is_mapped = mapped->bytes > 0 && p->n_sent >= mapped->offset && p->n_sent < behind;
+  if (*out_is_mapped) {
+    most = most_mapped_bytes;
+    end = behind - p->n_sent;
+  } else if (mapped->bytes > 0 && p->n_sent < mapped->offset) {
+    end = mapped->offset - p->n_sent;
+  }
+  return end < most ? end : most;
+}
+
 static graft_status send_part(graft_prefetch *p) {
   const graft_backend_def *backend = p->device->backend;
   const graft_plan_resident *resident = p->plan->residents.items[p->next];
   if (p->n_sent == 0) GRAFT_TRY(graft_plan_stage_constant(p->plan, resident, &p->source));
-  const size_t left = resident->entry.key.bytes - p->n_sent, bytes = left < p->part_bytes ? left : p->part_bytes;
-  char *staging = p->staging + p->part * p->part_bytes;
+  bool is_mapped = false;
+  const size_t bytes = next_part(p, resident, &is_mapped);
+  const char *source = (const char *)p->source + p->n_sent;
   GRAFT_TRY(backend->event_wait(p->is_free[p->part], &p->error));
-  memcpy(staging, (const char *)p->source + p->n_sent, bytes);
+  if (!is_mapped) source = memcpy(p->staging + p->part * p->part_bytes, source, bytes);
   GRAFT_TRY(
-      backend->upload_async(p->stream, (char *)resident->entry.memory.address + p->n_sent, staging, bytes, &p->error));
+      backend->upload_async(p->stream, (char *)resident->entry.memory.address + p->n_sent, source, bytes, &p->error));
   GRAFT_TRY(backend->event_record(p->stream, p->is_free[p->part], &p->error));
   p->part = (p->part + 1) % N_PARTS;
   p->n_sent += bytes;
   if (p->n_sent < resident->entry.key.bytes) return GRAFT_OK;
-  graft_plan_discard(&graft_plan_root(resident->tensor)->constant);
+  // Pages that are registered stay where they are.
+  if (resident->mapped.bytes == 0) graft_plan_discard(&graft_plan_root(resident->tensor)->constant);
   p->n_sent = 0;
   return ++p->next < p->segment->end_resident ? GRAFT_OK : backend->event_record(p->stream, p->is_there, &p->error);
 }

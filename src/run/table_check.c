@@ -204,6 +204,9 @@ graft_status graft_check_backend(const graft_backend_def *backend, graft_error *
   if (n_beside != 0 && (n_beside != 3 || n_async != 11))
     REFUSE("backend %s has allocate_host, release_host or run_beside; it needs all three, with streams, or none",
            backend->name);
+  if ((backend->register_host != NULL) != (backend->unregister_host != NULL) ||
+      (backend->register_host != NULL && backend->stream_create == NULL))
+    REFUSE("backend %s has register_host or unregister_host; it needs both, with streams, or neither", backend->name);
   if (backend->kernels_of != NULL && (!is_word(backend->kernels_of) || strcmp(backend->kernels_of, backend->name) == 0))
     REFUSE("backend %s cannot take the kernels of \"%s\"", backend->name, backend->kernels_of);
   return GRAFT_OK;

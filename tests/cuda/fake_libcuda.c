@@ -12,6 +12,7 @@ void fake_cuda_reset(int64_t fail_at, int result);
 fake_cuda_counts fake_cuda_get_counts(void);
 void fake_cuda_set_memory(int64_t bytes);
 void fake_cuda_on_capture(void (*call_back)(void));
+void fake_cuda_lack(int attribute);
 
 static fake_cuda_counts counts;
 static int64_t failing_call;
@@ -21,6 +22,8 @@ static fake_list captured;
 static bool is_capture_broken;
 static void (*on_capture)(void);
 static int64_t card_bytes = (int64_t)1 << 30;
+static int lacking = -1;  // an attribute
+static int64_t n_wrong;   // calls that a real driver answers with something undefined
 
 // Freed device memory is handed out again, the last first, so that a plan made anew has the addresses it had.
 typedef struct block {
@@ -31,13 +34,16 @@ typedef struct block {
 static block *free_blocks, *all_blocks;
 
 void fake_cuda_reset(int64_t fail_at, int result) {
-  const fake_cuda_counts live = {.live_objects = counts.live_objects, .live_bytes = counts.live_bytes};
+  const fake_cuda_counts live = {
+      .live_objects = counts.live_objects, .live_bytes = counts.live_bytes, .pinned_bytes = counts.pinned_bytes};
   counts = live;
   failing_call = fail_at;
   failure = (CUresult)result;
   capturing = NULL;
   is_capture_broken = false;
   on_capture = NULL;
+  lacking = -1;
+  n_wrong = 0;
   fake_list_clear(&captured);
   fake_queue_reset();
 }
@@ -47,8 +53,12 @@ void fake_cuda_on_capture(void (*call_back)(void)) {
 }
 
 fake_cuda_counts fake_cuda_get_counts(void) {
-  counts.hazards = fake_n_hazards();
+  counts.hazards = fake_n_hazards() + n_wrong;
   return counts;
+}
+
+void fake_cuda_lack(int attribute) {
+  lacking = attribute;
 }
 
 void fake_cuda_set_memory(int64_t bytes) {
@@ -122,6 +132,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = 227 << 10; break;
     default: *value = 16; break;
   }
+  if ((int)attribute == lacking) *value = 0;
   return CUDA_SUCCESS;
 }
 
@@ -280,6 +291,63 @@ CUresult cuMemHostGetDevicePointer(CUdeviceptr *address, void *memory, unsigned 
   return CUDA_SUCCESS;
 }
 
+// Memory of the caller's that is registered.
+typedef struct range {
+  struct range *next;
+  char *memory;
+  size_t bytes;
+} range;
+static range *ranges;
+
+static bool overlaps(const range *r, const char *memory, size_t bytes) {
+  return memory < r->memory + r->bytes && r->memory < memory + bytes;
+}
+
+// As for pages that can only be read: who does not say so gets none of them.
+CUresult cuMemHostRegister(void *memory, size_t bytes, unsigned int flags) {
+  CALL();
+  if (lacking == CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED && (flags & CU_MEMHOSTREGISTER_READ_ONLY) != 0)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  if ((flags & CU_MEMHOSTREGISTER_READ_ONLY) == 0 || (uintptr_t)memory % 4096 != 0 || bytes % 4096 != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (const range *r = ranges; r != NULL; r = r->next) {
+    if (overlaps(r, memory, bytes)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  }
+  range *made = malloc(sizeof *made);
+  if (made == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
+  *made = (range){.next = ranges, .memory = memory, .bytes = bytes};
+  ranges = made;
+  ++counts.live_objects;
+  ++counts.registered;
+  counts.pinned_bytes += (int64_t)bytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemHostUnregister(void *memory) {
+  range **link = &ranges;
+  while (*link != NULL && (*link)->memory != (char *)memory) link = &(*link)->next;
+  range *freed = *link;
+  if (freed == NULL) {
+    ++n_wrong;
+    return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  }
+  fake_memory_leaves(memory, freed->bytes);
+  *link = freed->next;
+  --counts.live_objects;
+  counts.pinned_bytes -= (int64_t)freed->bytes;
+  free(freed);
+  return CUDA_SUCCESS;
+}
+
+// Counts what is copied from registered memory; a range that lies there only in part is an error of the caller.
+static void count_mapped(const char *source, size_t bytes) {
+  for (const range *r = ranges; r != NULL; r = r->next) {
+    if (!overlaps(r, source, bytes)) continue;
+    if (source < r->memory || source + bytes > r->memory + r->bytes) ++n_wrong;
+    counts.mapped_bytes += (int64_t)bytes;
+  }
+}
+
 // Puts |op| on the stream, or into the graph that the stream is captured into.
 static CUresult add(CUstream stream, const fake_op *op, const void *params) {
   fake_stream *target = (fake_stream *)(void *)stream;
@@ -295,6 +363,7 @@ CUresult cuMemcpyHtoDAsync(CUdeviceptr target, const void *source, size_t bytes,
   CALL();
   ++counts.uploads;
   counts.overlaps += fake_has_launch_beside((fake_stream *)(void *)stream);
+  count_mapped(source, bytes);
   return copy((void *)(uintptr_t)target, source, bytes, stream);
 }
 

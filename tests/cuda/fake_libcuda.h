@@ -16,6 +16,9 @@ typedef struct fake_cuda_counts {
   int64_t live_bytes;     // of device memory
   int64_t uploads;        // copies to the device
   int64_t overlaps;       // copies to the device that were begun while a launch waited in another stream
+  int64_t registered;     // calls that registered memory of the caller's
+  int64_t pinned_bytes;   // registered now
+  int64_t mapped_bytes;   // that were copied from there
   int64_t refused_waits;  // for a stream or context while it was captured, which broke the capture
   int64_t hazards;        // work that was not ordered behind other work on the same memory; memory freed too soon
 } fake_cuda_counts;
@@ -34,5 +37,6 @@ typedef void (*fake_cuda_reset_fn)(int64_t fail_at, int result);  // call |fail_
 typedef fake_cuda_counts (*fake_cuda_counts_fn)(void);
 typedef void (*fake_cuda_on_capture_fn)(void (*call_back)(void));  // called when a capture begins; until a reset
 typedef void (*fake_cuda_memory_fn)(int64_t bytes);                // the card's memory; 1 GiB until it is said
+typedef void (*fake_cuda_lack_fn)(int attribute);                  // the card's attribute that is 0; until a reset
 
 #endif

@@ -239,6 +239,31 @@ static void SC3_plans_are_destroyed_while_another_is_captured(void **state) {
   close_well(&s);
 }
 
+static graft_device *neighbour;
+
+static void wait_for_neighbour(void) {
+  const graft_backend_def *backend = graft_device_backend(neighbour);
+  assert_int_equal(backend->synchronize(graft_device_state(neighbour), NULL), GRAFT_OK);
+}
+
+// Devices of one card share a context.
+static void SC3_devices_are_waited_for_while_another_of_the_card_is_captured(void **state) {
+  (void)state;
+  session s;
+  graft_stream *stream = NULL;
+  open_well("virtual=2", &s);
+  assert_int_equal(graft_device_open(s.context, "cuda:1", &neighbour), GRAFT_OK);
+  const graft_backend_def *backend = graft_device_backend(neighbour);
+  assert_int_equal(backend->stream_create(graft_device_state(neighbour), NULL, &stream), GRAFT_OK);
+  assert_int_equal(graft_plan_run(s.plan, NULL), GRAFT_OK);
+  on_capture(wait_for_neighbour);
+  assert_int_equal(graft_plan_run(s.plan, NULL), GRAFT_OK);
+  assert_int_equal(get_counts().refused_waits, 0);
+  assert_int_equal(get_counts().graph_launches, 1);
+  backend->stream_destroy(stream);
+  close_well(&s);
+}
+
 static void break_capture(void) {
   (void)synchronize_context();
 }
@@ -464,6 +489,7 @@ int main(void) {
       cmocka_unit_test(large_copies_arrive_whole),
       cmocka_unit_test(the_second_run_captures_and_later_ones_replay),
       cmocka_unit_test(SC3_plans_are_destroyed_while_another_is_captured),
+      cmocka_unit_test(SC3_devices_are_waited_for_while_another_of_the_card_is_captured),
       cmocka_unit_test(a_capture_that_others_break_costs_no_run),
       cmocka_unit_test(replay_can_be_switched_off),
       cmocka_unit_test(watched_runs_are_dispatched),

@@ -289,6 +289,11 @@ static void OP6_dtype_rules(void **state) {
   assert_refused(*state, &extension, GRAFT_E_INVALID, "NULL");
 }
 
+static graft_status register_nothing(void *device, const void *memory, size_t bytes, graft_error *error) {
+  (void)device, (void)memory, (void)bytes, (void)error;
+  return GRAFT_E_UNSUPPORTED;
+}
+
 static void backend_and_fusion_rules(void **state) {
   graft_backend_def backend = mock_backend;
   graft_extension extension = empty;
@@ -299,6 +304,8 @@ static void backend_and_fusion_rules(void **state) {
   assert_refused(*state, &extension, GRAFT_E_INVALID, "lacks a function");
   backend.run = mock_backend.run, backend.allocate_host = mock_backend.allocate;
   assert_refused(*state, &extension, GRAFT_E_INVALID, "needs all three");
+  backend.allocate_host = NULL, backend.register_host = register_nothing;
+  assert_refused(*state, &extension, GRAFT_E_INVALID, "needs both, with streams");
   graft_fusion_def fusion = {.struct_size = sizeof fusion, .name = "f", .op = "mock.add.v1"};
   extension = empty, extension.fusions = &fusion, extension.n_fusions = 1;
   assert_refused(*state, &extension, GRAFT_E_INVALID, "neither forms nor propose");

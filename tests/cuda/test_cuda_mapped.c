@@ -1,0 +1,305 @@
+// Weights that a CUDA device takes from where they lie, against a double of the driver that keeps account of what is
+// registered: the same bytes as through staging memory, and nothing registered longer than it is needed.
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "cuda_layer.h"
+#include "fake_libcuda.h"
+#include "graft/cuda.h"
+#include "graft/graft.h"
+
+extern const graft_extension graft_extension_cpu_backend, graft_extension_cuda_backend;
+
+enum { FAKE_OUT_OF_MEMORY = 2, FAKE_ILLEGAL_ADDRESS = 700, READ_ONLY = 113, REGISTERING = 99 };
+enum { ROWS = 384, COLUMNS = 1024, N = ROWS * COLUMNS, WEIGHT_BYTES = N * 4, N_LAYERS = 6, PAGE = 4096 };
+
+static fake_cuda_reset_fn reset;
+static fake_cuda_counts_fn get_counts;
+static fake_cuda_lack_fn lack;
+static fake_cuda_memory_fn set_memory;
+
+typedef struct session {
+  graft_context *context;
+  graft_device *cpu, *gpu, *second;  // |second| only with "virtual=2"
+  graft_graph *graph;
+  int64_t live_objects;  // before: what lost devices held stays
+} session;
+
+// One behind the other and askew, as in a file: neighbours share pages. The first is packed, so the device cannot take
+// it as it is.
+enum { STEP = WEIGHT_BYTES + 98 };
+static _Alignas(PAGE) char file[N_LAYERS * STEP];
+static const char *weights_of(int layer) {
+  return file + (size_t)layer * STEP;
+}
+
+// Bytes of whole pages in the weights that are not packed.
+static int64_t mappable_bytes(void) {
+  int64_t bytes = 0;
+  for (int i = 1; i < N_LAYERS; ++i) {
+    if (i % 4 == 0) continue;
+    const size_t begin = (size_t)(weights_of(i) - file), first = (begin + PAGE - 1) / PAGE;
+    bytes += (int64_t)((begin + WEIGHT_BYTES) / PAGE - first) * PAGE;
+  }
+  return bytes;
+}
+enum { N_MAPPABLE = N_LAYERS - 2 };
+
+static float x[N], expected[N], got[N];
+
+static graft_status open_session(const char *words, session *s) {
+  char devices[600];
+  snprintf(devices, sizeof devices, "cuda library=%s %s", FAKE_LIBCUDA, words);
+  const graft_context_options options = {.struct_size = sizeof options,
+                                         .devices = devices,
+                                         .ignore_environment = true,
+                                         .n_threads = 1,
+                                         .without_builtins = true};
+  *s = (session){.live_objects = get_counts().live_objects};
+  set_memory(get_counts().live_bytes + ((int64_t)1 << 30));
+  assert_int_equal(graft_context_create(&options, NULL, &s->context), GRAFT_OK);
+  assert_int_equal(graft_context_register(s->context, &graft_extension_cpu_backend), GRAFT_OK);
+  assert_int_equal(graft_context_register(s->context, &graft_extension_cuda_backend), GRAFT_OK);
+  assert_int_equal(graft_context_register(s->context, &cuda_layer_extension), GRAFT_OK);
+  GRAFT_TRY(graft_device_open(s->context, "cpu", &s->cpu));
+  GRAFT_TRY(graft_device_open(s->context, "cuda:0", &s->gpu));
+  return strstr(words, "virtual=2") != NULL ? graft_device_open(s->context, "cuda:1", &s->second) : GRAFT_OK;
+}
+
+static void build(session *s) {
+  graft_tensor_desc desc;
+  assert_int_equal(graft_tensor_desc_init(GRAFT_F32, 2, (int64_t[]){ROWS, COLUMNS}, NULL, &desc), GRAFT_OK);
+  assert_int_equal(graft_graph_create(s->context, &s->graph), GRAFT_OK);
+  graft_tensor *value = graft_graph_input(s->graph, "x", &desc);
+  for (int i = 0; i < N_LAYERS; ++i) {
+    const graft_constant data = {.struct_size = sizeof data, .data = weights_of(i), .bytes = WEIGHT_BYTES};
+    const cuda_layer_attrs attrs = {.factor = 0.5 + i, .work = 1, .packs = i % 4 == 0};
+    graft_tensor *const inputs[] = {value, graft_graph_constant(s->graph, "w", &desc, &data)};
+    graft_graph_apply(s->graph, "tests.layer.v1", &attrs, sizeof attrs, inputs, 2, &value);
+  }
+  graft_graph_output(s->graph, value, "y");
+  assert_int_equal(graft_graph_status(s->graph), GRAFT_OK);
+}
+
+static graft_status run_plan(graft_plan *plan, float *out) {
+  GRAFT_TRY(graft_plan_write(plan, 0, x, sizeof x));
+  GRAFT_TRY(graft_plan_run(plan, NULL));
+  return graft_plan_read(plan, 0, out, sizeof x);
+}
+
+static graft_status make_plan(const session *s, graft_device *device, size_t budget, graft_plan **out_plan) {
+  const graft_plan_options options = {.struct_size = sizeof options, .device = device, .memory_budget = budget};
+  return graft_plan_create(s->graph, &options, out_plan);
+}
+
+static void begin(const char *words, session *s) {
+  graft_plan *host = NULL;
+  reset(0, 0);
+  assert_int_equal(open_session(words, s), GRAFT_OK);
+  build(s);
+  assert_int_equal(make_plan(s, s->cpu, 0, &host), GRAFT_OK);
+  assert_int_equal(run_plan(host, expected), GRAFT_OK);
+  graft_plan_destroy(host);
+}
+
+static void end(session *s) {
+  if (s->graph != NULL) graft_graph_destroy(s->graph);
+  graft_context_destroy(s->context);
+}
+
+static void end_well(session *s) {
+  assert_int_equal(get_counts().pinned_bytes, 0);
+  end(s);
+  assert_int_equal(get_counts().live_objects, s->live_objects);
+  assert_int_equal(get_counts().hazards, 0);
+}
+
+static void check_runs(graft_plan *plan) {
+  for (int run = 0; run < 3; ++run) {
+    assert_int_equal(run_plan(plan, got), GRAFT_OK);
+    assert_memory_equal(got, expected, sizeof got);
+    memset(got, 0, sizeof got);
+  }
+}
+
+static graft_cuda_run_counts counts_of(const graft_device *device) {
+  const graft_cuda_runs_service *service = graft_device_service(device, GRAFT_CUDA_RUNS_SERVICE);
+  graft_cuda_run_counts counts = {.struct_size = sizeof counts};
+  service->count(device, &counts);
+  return counts;
+}
+
+static const size_t small_budget = 6 * (WEIGHT_BYTES + CUDA_LAYER_PADDING);
+
+// Once, for a plan that keeps them on the device: two at a time.
+static void uploads_take_weights_from_where_they_lie(void **state) {
+  (void)state;
+  session s;
+  graft_plan *plan = NULL;
+  begin("", &s);
+  const uint64_t before = counts_of(s.gpu).pinned_bytes;
+  assert_int_equal(make_plan(&s, s.gpu, 0, &plan), GRAFT_OK);
+  assert_int_equal(get_counts().registered, N_MAPPABLE);
+  assert_int_equal(get_counts().mapped_bytes, mappable_bytes());
+  assert_int_equal(get_counts().pinned_bytes, 0);
+  assert_int_equal(counts_of(s.gpu).pinned_bytes, before);
+  assert_in_range(counts_of(s.gpu).peak_pinned_bytes, before + WEIGHT_BYTES, before + 2 * WEIGHT_BYTES);
+  check_runs(plan);
+  graft_plan_destroy(plan);
+  end_well(&s);
+}
+
+// With a budget they are registered as long as the plan lives, and every run takes them from there.
+static void brought_weights_stay_registered(void **state) {
+  (void)state;
+  session s;
+  graft_plan *plan = NULL;
+  begin("", &s);
+  assert_int_equal(make_plan(&s, s.gpu, small_budget, &plan), GRAFT_OK);
+  assert_int_equal(get_counts().registered, N_MAPPABLE);
+  assert_int_equal(get_counts().pinned_bytes, mappable_bytes());
+  check_runs(plan);
+  assert_int_equal(get_counts().registered, N_MAPPABLE);
+  assert_int_equal(get_counts().mapped_bytes, 3 * mappable_bytes());
+  assert_true(get_counts().overlaps > 0);
+  graft_plan_destroy(plan);
+  end_well(&s);
+}
+
+static void plans_share_what_is_registered(void **state) {
+  (void)state;
+  session s;
+  graft_plan *first = NULL, *second = NULL;
+  begin("", &s);
+  assert_int_equal(make_plan(&s, s.gpu, small_budget, &first), GRAFT_OK);
+  assert_int_equal(make_plan(&s, s.gpu, small_budget, &second), GRAFT_OK);
+  assert_int_equal(get_counts().registered, N_MAPPABLE);
+  graft_plan_destroy(first);
+  assert_int_equal(get_counts().pinned_bytes, mappable_bytes());
+  check_runs(second);
+  graft_plan_destroy(second);
+  end_well(&s);
+}
+
+// Devices of one card share a context, where nothing is registered twice: the second one copies.
+static void what_others_have_registered_is_copied(void **state) {
+  (void)state;
+  session s;
+  graft_plan *first = NULL, *second = NULL;
+  begin("virtual=2", &s);
+  assert_int_equal(make_plan(&s, s.gpu, small_budget, &first), GRAFT_OK);
+  assert_int_equal(make_plan(&s, s.second, small_budget, &second), GRAFT_OK);
+  const int64_t mapped = get_counts().mapped_bytes;
+  check_runs(second);
+  assert_int_equal(get_counts().mapped_bytes, mapped);
+  check_runs(first);
+  assert_int_equal(get_counts().mapped_bytes, mapped + 3 * mappable_bytes());
+  graft_plan_destroy(first);
+  graft_plan_destroy(second);
+  end_well(&s);
+}
+
+static void who_cannot_register_copies(void **state) {
+  (void)state;
+  static const int attributes[] = {READ_ONLY, REGISTERING, -1};
+  for (int i = 0; i < 3; ++i) {
+    for (int k = 0; k < 2; ++k) {
+      session s;
+      graft_plan *plan = NULL;
+      begin(attributes[i] < 0 ? "mapping=off" : "", &s);
+      lack(attributes[i]);
+      assert_int_equal(make_plan(&s, s.gpu, k * small_budget, &plan), GRAFT_OK);
+      check_runs(plan);
+      assert_int_equal(get_counts().registered, 0);
+      assert_int_equal(get_counts().mapped_bytes, 0);
+      graft_plan_destroy(plan);
+      end_well(&s);
+    }
+  }
+}
+
+static graft_status live(session *s, size_t budget) {
+  graft_plan *plan = NULL;
+  build(s);
+  GRAFT_TRY(make_plan(s, s->gpu, budget, &plan));
+  graft_status status = run_plan(plan, got);
+  if (status == GRAFT_OK) status = run_plan(plan, got);
+  graft_plan_destroy(plan);
+  return status;
+}
+
+static void any_call_may_fail(void **state) {
+  (void)state;
+  static const int results[] = {FAKE_OUT_OF_MEMORY, FAKE_ILLEGAL_ADDRESS};
+  for (int i = 0; i < 4; ++i) {
+    bool is_hit = true;
+    for (int64_t n = 1; is_hit; ++n) {
+      session s;
+      reset(n, results[i / 2]);
+      graft_status status = open_session("", &s);
+      if (status == GRAFT_OK) status = live(&s, (size_t)(i % 2) * small_budget);
+      is_hit = get_counts().calls >= n;
+      if (status == GRAFT_OK) assert_memory_equal(got, expected, sizeof got);
+      assert_true(status == GRAFT_OK || graft_context_error(s.context)->message[0] != '\0');
+      assert_true(is_hit || status == GRAFT_OK);
+      assert_int_equal(get_counts().hazards, 0);
+      reset(0, 0);
+      end(&s);
+      // What a lost device had registered goes with it, once.
+      assert_int_equal(get_counts().pinned_bytes, 0);
+      assert_int_equal(get_counts().hazards, 0);
+    }
+  }
+}
+
+static bool stop_later(void *user) {
+  return --*(int *)user <= 0;
+}
+
+static void cancelled_runs_leave_nothing_on_its_way(void **state) {
+  (void)state;
+  session s;
+  graft_plan *plan = NULL;
+  begin("", &s);
+  assert_int_equal(make_plan(&s, s.gpu, small_budget, &plan), GRAFT_OK);
+  assert_int_equal(graft_plan_write(plan, 0, x, sizeof x), GRAFT_OK);
+  for (int n = 1; n < 10; ++n) {
+    int left = n;
+    const graft_run_control control = {.struct_size = sizeof control, .abort = stop_later, .abort_user = &left};
+    const graft_status status = graft_plan_run(plan, &control);
+    assert_true(status == GRAFT_E_CANCELLED || status == GRAFT_OK);
+    check_runs(plan);
+  }
+  graft_plan_destroy(plan);
+  end_well(&s);
+}
+
+int main(void) {
+  void *library = dlopen(FAKE_LIBCUDA, RTLD_NOW);
+  if (library == NULL) return 1;
+  *(void **)&reset = dlsym(library, "fake_cuda_reset");
+  *(void **)&get_counts = dlsym(library, "fake_cuda_get_counts");
+  *(void **)&set_memory = dlsym(library, "fake_cuda_set_memory");
+  *(void **)&lack = dlsym(library, "fake_cuda_lack");
+  for (int i = 0; i < N_LAYERS; ++i) {
+    for (int k = 0; k < N; ++k) {
+      const float w = (float)((k * 5 + i * 11) % 97 - 48);
+      memcpy(file + (size_t)i * STEP + (size_t)k * sizeof w, &w, sizeof w);
+    }
+  }
+  for (int i = 0; i < N; ++i) x[i] = (float)(i * 7 % 101 - 50);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(uploads_take_weights_from_where_they_lie),
+      cmocka_unit_test(brought_weights_stay_registered),
+      cmocka_unit_test(plans_share_what_is_registered),
+      cmocka_unit_test(what_others_have_registered_is_copied),
+      cmocka_unit_test(who_cannot_register_copies),
+      cmocka_unit_test(any_call_may_fail),
+      cmocka_unit_test(cancelled_runs_leave_nothing_on_its_way),
+  };
+  return cmocka_run_group_tests_name("cuda_mapped", tests, NULL, NULL);
+}
