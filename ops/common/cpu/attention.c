@@ -4,7 +4,7 @@
 
 // An item is a head's block of queries. The more of them, the less laying out keys and values weighs; but there should
 // be enough items for many threads.
-enum { ITEMS_WANTED = 32, QUERIES_WANTED = 112, QUERIES_MOST = 512 };
+enum { ITEMS_WANTED = 32, QUERIES_WANTED = 112, QUERIES_MOST = 1024 };
 
 // Scratch of one item, in floats. Keys and values are laid out in panels, block by block.
 typedef struct layout {

@@ -19,15 +19,19 @@ static inline vec_i32 attended(const graft_attention_strip *s, int64_t first, in
 }
 
 // 2^x for x ≤ 0 and what rounding puts above it, within 2 units in the last place; 0 where that would not be a normal
-// number. NaN passes through.
+// number, or a subnormal one. NaN passes through.
 ALWAYS_INLINE vec power_of_two(vec x) {
 #if defined(__AVX512F__)
-  x = vec_max(vec_all(-150.0f), x);
-  const vec whole = (vec)_mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  // What is above the floor of x, 0 for infinity; the last instruction takes the floor itself.
+  const vec f = (vec)_mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+  vec p = vec_madd(f, vec_all(0x1.ee382ap-10f), vec_all(0x1.260a28p-7f));
+  p = vec_madd(p, f, vec_all(0x1.c9686cp-5f));
+  p = vec_madd(p, f, vec_all(0x1.ebd53cp-3f));
+  p = vec_madd(p, f, vec_all(0x1.62e4e2p-1f));
+  return (vec)_mm512_scalef_ps((__m512)vec_madd(p, f, vec_all(1)), (__m512)x);
 #else
   // Adding and subtracting 1.5 · 2^23 rounds to a whole number.
   const vec magic = vec_all(0x1.8p23f), clamped = vec_max(vec_all(-126.0f), x), whole = clamped + magic - magic;
-#endif
   const vec f = x - whole;
   vec p = vec_madd(f, vec_all(0x1.470b48p-13f), vec_all(0x1.5f7276p-10f));
   p = vec_madd(p, f, vec_all(0x1.3b270ep-7f));
@@ -35,9 +39,6 @@ ALWAYS_INLINE vec power_of_two(vec x) {
   p = vec_madd(p, f, vec_all(0x1.ebfbe2p-3f));
   p = vec_madd(p, f, vec_all(0x1.62e432p-1f));
   p = vec_madd(p, f, vec_all(1));
-#if defined(__AVX512F__)
-  return (vec)_mm512_scalef_ps((__m512)p, (__m512)whole);
-#else
   const vec scaled = p * (vec)((__builtin_convertvector(whole, vec_i32) + 127) << 23);
   return vec_select(x < -126.0f, (vec){0}, scaled);
 #endif
@@ -168,14 +169,14 @@ const graft_attention_core GRAFT_TARGETED(graft_attention_core) = {
 
 #if defined(__AVX512F__)
 // The upper halves of floats are bf16 numbers; what they leave over is rounded to bf16 as well, so that both together
-// have the digits of two.
-__attribute__((target("avx512bf16"))) static float split_row(const score_row *r, float *rest) {
+// have the digits of two. |row| is a copy, which no store can seem to change.
+__attribute__((target("avx512bf16"))) static float split_row(score_row row, float *rest) {
   const __m512i upper_halves = (__m512i)(vec_halves){1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31,
                                                      33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
-  char *to = r->weights, *rest_to = (char *)rest;
+  char *to = row.weights, *rest_to = (char *)rest;
   vec sum[2] = {{0}, {0}};
-  for (int64_t j = 0; j < r->keys; j += 2 * LANES, to += sizeof(vec), rest_to += sizeof(vec)) {
-    const vec low = weights_at(r, j), high = j + LANES < r->keys ? weights_at(r, j + LANES) : (vec){0};
+  for (int64_t j = 0; j < row.keys; j += 2 * LANES, to += sizeof(vec), rest_to += sizeof(vec)) {
+    const vec low = weights_at(&row, j), high = j + LANES < row.keys ? weights_at(&row, j + LANES) : (vec){0};
     const vec low_rest = low - (vec)((vec_u32)low & 0xffff0000u), high_rest = high - (vec)((vec_u32)high & 0xffff0000u);
     const __m512i upper = _mm512_permutex2var_epi16((__m512i)low, upper_halves, (__m512i)high);
     const __m512bh lower = _mm512_cvtne2ps_pbh((__m512)high_rest, (__m512)low_rest);
@@ -191,7 +192,7 @@ static void weigh_in_halves(const graft_attention_strip *s) {
   for (int64_t i = 0; i < s->rows; ++i) {
     score_row r;
     float *rest = s->rest + i * GRAFT_GEMM_A_STRIDE;
-    if (begin_row(s, i, &r)) s->sum[i] += split_row(&r, rest);
+    if (begin_row(s, i, &r)) s->sum[i] += split_row(r, rest);
     else memset(rest, 0, s->weights_bytes);
   }
 }
