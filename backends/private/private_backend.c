@@ -8,6 +8,7 @@
 
 #include "backends/cpu/device.h"
 #include "backends/words.h"
+#include "graft/context.h"
 #include "graft/extension.h"
 
 enum { N_DEVICES = 2 };
@@ -21,8 +22,9 @@ typedef struct block {
 // Begins with a CPU device, so that recordings, kernels and services of that backend find what they know.
 typedef struct private_device {
   graft_cpu_device cpu;
+  const graft_context *context;
   char name[16];
-  char *lacks;           // operators with + between them, or NULL
+  char *lacks;           // operators with + behind each, or NULL
   uint64_t memory;       // bytes that may be allocated; 0: what the host has
   pthread_mutex_t lock;  // guards the rest
   uint32_t n_users;      // runs and copies that look at the memory now
@@ -53,21 +55,6 @@ static bool read_memory(const char *digits, const char *end, uint64_t *out_bytes
   return digits == end && bytes > 0;
 }
 
-static graft_status read_word(void *user, const char *word, size_t length, graft_error *error) {
-  private_device *device = user;
-  const char *end = word + length, *memory = value_of(word, length, "memory="),
-             *lacks = value_of(word, length, "lacks=");
-  if (memory != NULL && read_memory(memory, end, &device->memory)) return GRAFT_OK;
-  if (lacks == NULL) {
-    return GRAFT_FAIL(error, GRAFT_E_INVALID,
-                      "%s does not understand \"%.*s\"; it takes lacks=OPERATOR+OPERATOR and memory=BYTES",
-                      device->name, length < 60 ? (int)length : 60, word);
-  }
-  free(device->lacks);
-  device->lacks = strndup(lacks, (size_t)(end - lacks));
-  return device->lacks != NULL ? GRAFT_OK : GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for a device");
-}
-
 // Whether |text| is |op|, or the part of it between vendor and version: "norm" of "acme.norm.v1".
 static bool is_name_of(const char *text, size_t length, const char *op) {
   if (strlen(op) == length && memcmp(text, op, length) == 0) return true;
@@ -75,12 +62,51 @@ static bool is_name_of(const char *text, size_t length, const char *op) {
   return noun != NULL && (size_t)(version - noun) == length + 1 && memcmp(text, noun + 1, length) == 0;
 }
 
+static bool is_registered(const graft_context *context, const char *text, size_t length) {
+  if (context == NULL) return true;
+  for (uint32_t i = 0; i < graft_context_n_ops(context); ++i) {
+    if (is_name_of(text, length, graft_context_op(context, i)->name)) return true;
+  }
+  return false;
+}
+
+// Adds what stands from |names| to |end| to what the device lacks.
+static graft_status read_lacks(private_device *device, const char *names, const char *end, graft_error *error) {
+  for (const char *at = names; at <= end;) {
+    const char *plus = memchr(at, '+', (size_t)(end - at)), *stop = plus != NULL ? plus : end;
+    if (!is_registered(device->context, at, (size_t)(stop - at))) {
+      return GRAFT_FAIL(error, GRAFT_E_NOT_FOUND,
+                        "%s cannot lack \"%.*s\": no operator is called so; see graft ops list", device->name,
+                        stop - at < 60 ? (int)(stop - at) : 60, at);
+    }
+    at = stop + 1;
+  }
+  const size_t n_before = device->lacks != NULL ? strlen(device->lacks) : 0, n = (size_t)(end - names);
+  char *lacks = realloc(device->lacks, n_before + n + 2);
+  if (lacks == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for a device");
+  memcpy(lacks + n_before, names, n);
+  memcpy(lacks + n_before + n, "+", 2);
+  device->lacks = lacks;
+  return GRAFT_OK;
+}
+
+static graft_status read_word(void *user, const char *word, size_t length, graft_error *error) {
+  private_device *device = user;
+  const char *end = word + length, *memory = value_of(word, length, "memory="),
+             *lacks = value_of(word, length, "lacks=");
+  if (memory != NULL && read_memory(memory, end, &device->memory)) return GRAFT_OK;
+  if (lacks != NULL) return read_lacks(device, lacks, end, error);
+  return GRAFT_FAIL(error, GRAFT_E_INVALID,
+                    "%s does not understand \"%.*s\"; it takes lacks=OPERATOR+OPERATOR and memory=BYTES", device->name,
+                    length < 60 ? (int)length : 60, word);
+}
+
 static bool accepts(void *state, const graft_node_info *node, graft_reason *why) {
   const private_device *device = state;
   for (const char *at = device->lacks; at != NULL && *at != '\0';) {
     const size_t n = strcspn(at, "+");
     if (is_name_of(at, n, node->op->name)) return graft_refuse(why, "%s was told to lack it", device->name);
-    at += n + (at[n] == '+');
+    at += n + 1;
   }
   return true;
 }
@@ -94,6 +120,7 @@ static graft_status open_device(const graft_backend_config *config, uint32_t ind
   private_device *device = calloc(1, sizeof *device);
   if (device == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for a device");
   snprintf(device->name, sizeof device->name, "private:%u", (unsigned)index);
+  device->context = config->context;
   device->page = (size_t)sysconf(_SC_PAGESIZE);
   pthread_mutex_init(&device->lock, NULL);
   graft_status status = graft_words_read(config->devices, device->name, read_word, device, error);
@@ -171,13 +198,19 @@ static graft_status allocate(void *state, size_t bytes, graft_error *error, void
   if (mapping == MAP_FAILED) goto no_memory;
   added->memory = mapping + device->page;
   pthread_mutex_lock(&device->lock);
-  added->next = device->blocks;
-  device->blocks = added;
-  int result = device->n_users == 0 ? 0 : mprotect(added->memory, added->bytes, PROT_READ | PROT_WRITE);
+  bool is_open = device->n_users == 0 || mprotect(added->memory, added->bytes, PROT_READ | PROT_WRITE) == 0;
+  if (is_open) {
+    added->next = device->blocks;
+    device->blocks = added;
+  }
   pthread_mutex_unlock(&device->lock);
+  if (!is_open) {
+    munmap(mapping, added->bytes + 2 * device->page);
+    goto no_memory;
+  }
   graft_cpu_count_allocation(&device->cpu, bytes);
   *out_memory = added->memory;
-  return result == 0 ? GRAFT_OK : GRAFT_FAIL(error, GRAFT_E_DEVICE, "the system refuses to open new memory");
+  return GRAFT_OK;
 no_memory:
   free(added);
   return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for %zu bytes on %s", bytes, device->name);

@@ -100,7 +100,8 @@ typedef struct graft_cpu_info_service {
 // Backend "private", not built in: two devices, "private:0" and "private:1", that run the kernels of "cpu" on pools of
 // their own, but whose memory nobody can touch while they neither run nor copy: a step that is given another device's
 // memory ends the process on the spot. For tests, and for finding wrong devices. graft_context_options.devices takes
-// operators away from them, by name or by the part between vendor and version: "private:0 lacks=acme.norm.v1+softmax".
+// operators away from them, by name or by the part between vendor and version: "private:0 lacks=acme.norm.v1+softmax";
+// several lacks= add up. Opening one that is to lack what no registered operator is called fails: GRAFT_E_NOT_FOUND.
 // "memory=BYTES" lets a device have no more than that.
 GRAFT_API extern const graft_extension graft_extension_private_backend;
 

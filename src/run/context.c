@@ -68,8 +68,10 @@ graft_status graft_context_create(const graft_context_options *options, graft_er
     free(context);
     return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "the system has no more mutexes");
   }
-  context->backend_config = (graft_backend_config){
-      .struct_size = sizeof context->backend_config, .n_threads = merged.n_threads, .cpu_target = merged.cpu_target};
+  context->backend_config = (graft_backend_config){.struct_size = sizeof context->backend_config,
+                                                   .n_threads = merged.n_threads,
+                                                   .cpu_target = merged.cpu_target,
+                                                   .context = context};
   context->log_level = merged.log_level;
   context->log = merged.log == NULL ? log_to_stderr : merged.log;
   context->log_user = merged.log_user;

@@ -257,9 +257,9 @@ static schedule *open_with_lacks(uint64_t seed, char *words) {
   size_t n = 0;
   words[0] = '\0';
   for (int d = 0; d < 2; ++d) {
-    n += (size_t)sprintf(words + n, "%sprivate:%d lacks=none", d > 0 ? "; " : "", d);
+    n += (size_t)sprintf(words + n, "%sprivate:%d", d > 0 ? "; " : "", d);
     for (int i = 0; i < 7; ++i) {
-      if (bits >> (7 * d + i) & 1) n += (size_t)sprintf(words + n, "+%s", ops[i]);
+      if (bits >> (7 * d + i) & 1) n += (size_t)sprintf(words + n, " lacks=%s", ops[i]);
     }
   }
   return schedule_open(1 + (int32_t)(seed % 2), words);

@@ -119,6 +119,91 @@ static void SC9_devices_lack_what_they_are_told(void **state) {
   graft_context_destroy(context);
 }
 
+static bool lacks(const schedule *s, const char *op) {
+  const graft_tensor_desc *x = graft_tensor_describe(plan_input(s->graph, op, 2, 1));
+  const graft_node_info node = {.struct_size = sizeof node,
+                                .op = graft_context_find_op(s->context, op),
+                                .n_inputs = 1,
+                                .n_outputs = 1,
+                                .inputs = &x,
+                                .outputs = &x};
+  graft_reason why = {{0}};
+  return !graft_device_supports(s->first, &node, false, &why) && strcmp(why.text, "private:0 was told to lack it") == 0;
+}
+
+static void SC9_what_devices_lack_adds_up(void **state) {
+  (void)state;
+  schedule *s = schedule_open(1, "private lacks=scale; private:0 lacks=plan.add.v1 lacks=slow+reference");
+  static const char *const ops[] = {"plan.scale.v1", "plan.add.v1", "plan.slow.v1", "plan.reference.v1"};
+  for (size_t i = 0; i < sizeof ops / sizeof ops[0]; ++i) assert_true(lacks(s, ops[i]));
+  assert_false(lacks(s, "plan.copy.v1"));
+  schedule_close(s);
+}
+
+// A misspelt name would leave the operator where it was.
+static void SC9_devices_cannot_lack_what_nobody_knows(void **state) {
+  (void)state;
+  static const char *const wrong[][2] = {{"private lacks=plan.add.v2", "cannot lack \"plan.add.v2\""},
+                                         {"private lacks=add+scala", "cannot lack \"scala\""},
+                                         {"private:0 lacks=add++scale", "cannot lack \"\""},
+                                         {"private lacks=add lacks=v1", "cannot lack \"v1\""}};
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i) {
+    graft_context *context = NULL;
+    const graft_context_options options = {
+        .struct_size = sizeof options, .without_builtins = true, .ignore_environment = true, .devices = wrong[i][0]};
+    graft_device *device = NULL;
+    assert_int_equal(graft_context_create(&options, NULL, &context), GRAFT_OK);
+    assert_int_equal(graft_context_register(context, &plan_extension), GRAFT_OK);
+    assert_int_equal(graft_context_register(context, &graft_extension_private_backend), GRAFT_OK);
+    assert_int_equal(graft_device_open(context, "private", &device), GRAFT_E_NOT_FOUND);
+    assert_non_null(strstr(graft_context_error(context)->message, wrong[i][1]));
+    graft_context_destroy(context);
+  }
+}
+
+// ---- a system that protects no more pages ----
+
+static bool is_mprotect_refused;
+int __real_mprotect(void *address, size_t bytes, int protection);
+int __wrap_mprotect(void *address, size_t bytes, int protection);
+int __wrap_mprotect(void *address, size_t bytes, int protection) {
+  return is_mprotect_refused ? -1 : __real_mprotect(address, bytes, protection);
+}
+
+static void allocate_without_pages(void *user, uint32_t step, bool is_end) {
+  const schedule *s = user;
+  const graft_backend_def *backend = graft_device_backend(s->first);
+  graft_device_info before = {.struct_size = sizeof before}, after = before;
+  void *memory = NULL;
+  graft_error error = {0};
+  (void)step, (void)is_end;
+  graft_device_describe(s->first, &before);
+  is_mprotect_refused = true;
+  assert_int_equal(backend->allocate(graft_device_state(s->first), 5000, &error, &memory), GRAFT_E_NO_MEMORY);
+  is_mprotect_refused = false;
+  graft_device_describe(s->first, &after);
+  assert_null(memory);
+  assert_string_equal(error.message, "no memory for 5000 bytes on private:0");
+  assert_int_equal(after.allocated_bytes, before.allocated_bytes);
+}
+
+static void SC9_memory_that_cannot_be_opened_is_given_back(void **state) {
+  (void)state;
+  schedule *s = schedule_open(1, NULL);
+  graft_tensor *x = plan_input(s->graph, "x", 2, 1);
+  graft_graph_output(s->graph, schedule_scale(s->graph, x, 1), "y");
+  graft_plan *plan = NULL;
+  const graft_plan_options options = {.struct_size = sizeof options, .device = s->first};
+  assert_int_equal(graft_plan_create(s->graph, &options, &plan), GRAFT_OK);
+  const float value[2] = {1, 2};
+  assert_int_equal(graft_plan_write(plan, 0, value, sizeof value), GRAFT_OK);
+  const graft_run_control control = {
+      .struct_size = sizeof control, .on_step = allocate_without_pages, .on_step_user = s};
+  assert_int_equal(graft_plan_run(plan, &control), GRAFT_OK);
+  graft_plan_destroy(plan);
+  schedule_close(s);
+}
+
 // ---- cpu.parallel.v1 ----
 
 typedef struct parallel_sum {
@@ -187,6 +272,9 @@ int main(void) {
       cmocka_unit_test(SC9_memory_is_closed_to_everyone_else),
       cmocka_unit_test(SC9_foreign_address_in_a_kernel_is_fatal),
       cmocka_unit_test(SC9_devices_lack_what_they_are_told),
+      cmocka_unit_test(SC9_what_devices_lack_adds_up),
+      cmocka_unit_test(SC9_devices_cannot_lack_what_nobody_knows),
+      cmocka_unit_test(SC9_memory_that_cannot_be_opened_is_given_back),
       cmocka_unit_test(SV1_parallel_work_on_the_configured_pool),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
