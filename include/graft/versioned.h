@@ -9,8 +9,9 @@
 extern "C" {
 #endif
 
-// No struct is as large: a struct_size beyond it was not set.
-enum { GRAFT_VERSIONED_MOST_BYTES = 1 << 16 };
+// Structs that begin with struct_size are made of whole words of eight bytes, so that no size that is one cuts a
+// pointer or a number in half; and none is as large as this. Any other struct_size was not set.
+enum { GRAFT_VERSIONED_WORD_BYTES = 8, GRAFT_VERSIONED_MOST_BYTES = 1 << 16 };
 
 // Copies |source|, whose first member is a uint32_t struct_size, into |target| of |target_bytes|: members that an older
 // source lacks become zero, and struct_size becomes |target_bytes|. |what| names the struct in messages. |error| may be

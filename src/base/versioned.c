@@ -3,12 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool is_struct_size(uint32_t bytes) {
+  return bytes > 0 && bytes % GRAFT_VERSIONED_WORD_BYTES == 0 && bytes <= GRAFT_VERSIONED_MOST_BYTES;
+}
+
 graft_status graft_versioned_copy(void *target, size_t target_bytes, const void *source, const char *what,
                                   graft_error *error) {
   uint32_t source_bytes;
   memcpy(&source_bytes, source, sizeof source_bytes);
-  if (source_bytes < sizeof source_bytes || source_bytes % sizeof(uint32_t) != 0 ||
-      source_bytes > GRAFT_VERSIONED_MOST_BYTES)
+  if (!is_struct_size(source_bytes))
     return GRAFT_FAIL(error, GRAFT_E_INVALID, "struct_size of %s is %u; set it to sizeof the struct", what,
                       (unsigned)source_bytes);
   const unsigned char *bytes = source;
@@ -28,7 +31,7 @@ graft_status graft_versioned_copy(void *target, size_t target_bytes, const void 
 void graft_versioned_fill(void *target, const void *source, size_t source_bytes) {
   uint32_t size;
   memcpy(&size, target, sizeof size);
-  if (size < sizeof size || size > GRAFT_VERSIONED_MOST_BYTES) return;
+  if (!is_struct_size(size)) return;
   memset(target, 0, size);
   memcpy(target, source, size < source_bytes ? size : source_bytes);
   memcpy(target, &size, sizeof size);

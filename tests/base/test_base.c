@@ -91,9 +91,14 @@ static void OP8_structs_of_other_ages(void **state) {
   graft_error error = {0};
   assert_int_equal(graft_versioned_copy(&target, sizeof target, &newer, "a thing", &error), GRAFT_E_UNSUPPORTED);
   assert_non_null(strstr(error.message, "a thing"));
-  for (uint32_t size = 0; size < 4; ++size) {
+  // Nobody set these, or they cut a member in half.
+  for (uint32_t size = 0; size < 32; ++size) {
+    if (size > 0 && size % 8 == 0) continue;
     same.struct_size = size;
     assert_int_equal(graft_versioned_copy(&target, sizeof target, &same, "a thing", &error), GRAFT_E_INVALID);
+    thing filled = {size, 3, 4};
+    graft_versioned_fill(&filled, &same, sizeof same);
+    assert_true(filled.struct_size == size && filled.a == 3 && filled.b == 4);
   }
 }
 

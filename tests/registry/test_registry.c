@@ -226,7 +226,7 @@ static void OP2_schema_rules(void **state) {
   refuse_op(context, op, "what is large is an input");
   op = good_op();
   op.struct_size -= 4;  // would end within a pointer
-  refuse_op(context, op, "struct_size of a graft_op_def");
+  refuse_op(context, op, "struct_size of graft_op_def");
 }
 
 static void OP5_cases_must_fit_their_operator(void **state) {
