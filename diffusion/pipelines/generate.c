@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "diffusion/pipelines/generation.h"
@@ -66,16 +67,26 @@ static graft_status measure(const generation *g, uint32_t device, const graft_de
   return GRAFT_OK;
 }
 
+static const char *format_bytes(uint64_t bytes, char text[16]) {
+  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = (double)bytes;
+  int unit = 0;
+  for (; value >= 1000 && unit < 4; ++unit) value /= 1024;
+  snprintf(text, 16, unit == 0 ? "%.0f %s" : "%.1f %s", value > 1e9 ? 1e9 : value, units[unit]);
+  return text;
+}
+
 static graft_status check_memory(const generation *g, uint32_t device) {
   graft_device_info info = {.struct_size = sizeof info};
   uint64_t bytes;
+  char wanted[16], there[16];
   graft_device_describe(g->pipeline->devices[device], &info);
   GRAFT_TRY(measure(g, device, &info, &bytes));
   if (info.memory_bytes == 0 || bytes <= info.memory_bytes) return GRAFT_OK;
   return GRAFT_FAIL(g->error, GRAFT_E_NO_MEMORY,
-                    "%u picture%s of %dx%d would take %.1f GiB of memory and %s has %.1f GiB: ask for a smaller size",
+                    "%u picture%s of %dx%d would take %s of memory and %s has %s: ask for a smaller size",
                     g->request->n_images, g->request->n_images == 1 ? "" : "s", g->request->width, g->request->height,
-                    (double)bytes / 0x1p30, info.name, (double)info.memory_bytes / 0x1p30);
+                    format_bytes(bytes, wanted), info.name, format_bytes(info.memory_bytes, there));
 }
 
 static graft_status prepare(generation *g) {

@@ -121,6 +121,21 @@ static void SC1_what_has_no_room_at_all_runs_elsewhere(void **state) {
   }
 }
 
+static void SC4_memory_that_is_too_small_is_named_in_a_unit_that_fits(void **state) {
+  (void)state;
+  static const char *const small[][2] = {{"private memory=1", " has 1 B:"},
+                                         {"private memory=50000", " has 48.8 KiB:"},
+                                         {"private memory=1000000", " has 976.6 KiB:"}};
+  for (size_t i = 0; i < sizeof small / sizeof small[0]; ++i) {
+    program_result result = GRAFT(NULL, "generate", "-p", "x", "--device", small[i][0], "-o", "/dev/null/no.png");
+    assert_code(&result, 1);
+    assert_holds(result.errors, small[i][1]);
+    assert_holds(result.errors, " would take ");
+    assert_null(strstr(result.errors, " 0.0 "));
+    program_result_release(&result);
+  }
+}
+
 static void wrong_devices_are_refused_with_a_sentence(void **state) {
   (void)state;
   static const char *const wrong[][2] = {
@@ -131,6 +146,9 @@ static void wrong_devices_are_refused_with_a_sentence(void **state) {
       {"", "a name is missing"},
       {"private wants=x", "it takes lacks=OPERATOR+OPERATOR"},
       {"private lacks=", "it takes lacks=OPERATOR+OPERATOR"},
+      {"private lacks=softmix,cpu", "private:0 cannot lack \"softmix\": no operator is called so; see graft ops list"},
+      {"private lacks=softmax+,cpu", "private:0 cannot lack \"\": no operator is called so"},
+      {"private lacks=softmax lacks=graft.linear.v9,cpu", "private:0 cannot lack \"graft.linear.v9\""},
       {"cpu fast,private", "cpu:0 takes no words; got \"fast\""},
   };
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i) {
@@ -148,6 +166,7 @@ int main(void) {
       cmocka_unit_test(SC9_private_devices_are_listed_and_tested),
       cmocka_unit_test(bench_takes_several_devices),
       cmocka_unit_test(SC1_what_has_no_room_at_all_runs_elsewhere),
+      cmocka_unit_test(SC4_memory_that_is_too_small_is_named_in_a_unit_that_fits),
       cmocka_unit_test(wrong_devices_are_refused_with_a_sentence),
   };
   return cmocka_run_group_tests_name("cli.devices", tests, set_up, tear_down);
