@@ -1,5 +1,5 @@
-// pool.h — the threads of a CPU device. One task at a time is open to all of them, which share it out and steal from each
-// other what is left; the calling thread is worker 0.
+// pool.h — the threads of a CPU device. One task at a time is open to all of them, which share it out and steal from
+// each other what is left; the calling thread is worker 0.
 #ifndef GRAFT_BACKENDS_CPU_POOL_H
 #define GRAFT_BACKENDS_CPU_POOL_H
 
