@@ -127,7 +127,7 @@ static void SC4_memory_that_is_too_small_is_named_in_a_unit_that_fits(void **sta
                                          {"private memory=50000", " has 48.8 KiB:"},
                                          {"private memory=1000000", " has 976.6 KiB:"}};
   for (size_t i = 0; i < sizeof small / sizeof small[0]; ++i) {
-    program_result result = GRAFT(NULL, "generate", "-p", "x", "--device", small[i][0], "-o", "/dev/null/no.png");
+    program_result result = GRAFT(folder.path, "generate", "-p", "x", "--device", small[i][0]);
     assert_code(&result, 1);
     assert_holds(result.errors, small[i][1]);
     assert_holds(result.errors, " would take ");
