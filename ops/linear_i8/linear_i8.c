@@ -1,12 +1,13 @@
 #include "ops/linear_i8/linear_i8.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "graft/extension.h"
+#include "ops/common/infer.h"
 #include "ops/common/quantize.h"
 #include "ops/common/reference.h"
+#include "ops/linear_i8/linear_i8_attrs.h"
 #include "ops/linear_i8/linear_i8_cases.h"
 #include "ops/linear_i8/linear_i8_form.h"
 
@@ -58,7 +59,7 @@ static graft_status check_x(const graft_infer_args *args, linear_i8_form form) {
   return n_scales == rows || n_scales == 1 ? GRAFT_OK : fail_shape(args, "x has neither 1 scale nor 1 for each row");
 }
 
-static graft_status infer(graft_infer_args *args) {
+graft_status graft_infer_linear_i8(graft_infer_args *args) {
   GRAFT_TRY(check_types(args));
   const graft_linear_i8_attrs *attrs = args->attrs;
   const graft_tensor_desc *x = args->inputs[X], *scale = args->inputs[WEIGHT_SCALE], *bias = args->inputs[BIAS];
@@ -228,15 +229,7 @@ graft_tensor *graft_linear_i8(graft_graph *graph, const graft_linear_i8_inputs *
   return y;
 }
 
-static const char *const grids[] = {"f32", "bf16", NULL};
-static const char *const orders[] = {"plain", "comfy", NULL};
-static const graft_attr_def attr_defs[] = {
-    {.name = "group", .type = GRAFT_ATTR_I64, .offset = offsetof(graft_linear_i8_attrs, group), .default_i64 = 1},
-    {.name = "grid", .type = GRAFT_ATTR_ENUM, .offset = offsetof(graft_linear_i8_attrs, grid), .choices = grids},
-    {.name = "order", .type = GRAFT_ATTR_ENUM, .offset = offsetof(graft_linear_i8_attrs, order), .choices = orders},
-    {.name = "y_dtype", .type = GRAFT_ATTR_DTYPE, .offset = offsetof(graft_linear_i8_attrs, y_dtype)},
-    {.name = "packed_rows", .type = GRAFT_ATTR_I64, .offset = offsetof(graft_linear_i8_attrs, packed_rows)},
-};
+static const graft_attr_def attr_defs[] = {LINEAR_I8_ATTRS};
 
 static const graft_op_def ops[] = {{
     .struct_size = sizeof ops[0],
@@ -249,7 +242,7 @@ static const graft_op_def ops[] = {{
     .attrs = attr_defs,
     .n_attrs = sizeof attr_defs / sizeof attr_defs[0],
     .attrs_bytes = sizeof(graft_linear_i8_attrs),
-    .infer = infer,
+    .infer = graft_infer_linear_i8,
     .reference = reference,
     .flops = flops,
     .cases = graft_linear_i8_cases,

@@ -1,11 +1,8 @@
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "graft/extension.h"
 #include "ops/common/cpu/gemm_i8.h"
 #include "ops/common/cpu/gemm_operand.h"
 #include "ops/common/cpu/quantize.h"
+#include "ops/common/cpu/weight_i8.h"
 #include "ops/linear_i8/linear_i8_form.h"
 
 enum { X = LINEAR_I8_X, X_SCALE, WEIGHT, WEIGHT_SCALE, BIAS };
@@ -101,9 +98,13 @@ static bool is_f32_row(const graft_tensor_desc *scales) {
   return !scales || (scales->dtype == GRAFT_F32 && graft_tensor_desc_is_contiguous(scales));
 }
 
-// Where the scales of a weight that was quantised when it was packed lie behind it.
-static size_t packed_scales(const graft_gemm_i8 *g) {
-  return aligned(graft_gemm_i8_packed_bytes(g->core, g->n, g->k));
+static graft_weight_i8 describe_weight(const graft_node_info *node, const graft_gemm_i8 *g) {
+  const graft_linear_i8_attrs *attrs = node->attrs;
+  return (graft_weight_i8){.core = g->core,
+                           .quantize = &GRAFT_TARGETED(graft_quantize_core),
+                           .desc = node->inputs[WEIGHT],
+                           .group = attrs->group,
+                           .has_bf16_grid = attrs->grid == GRAFT_QUANTIZE_BF16};
 }
 
 static bool supports(const graft_node_info *node, graft_reason *why) {
@@ -139,64 +140,18 @@ static bool supports(const graft_node_info *node, graft_reason *why) {
 static graft_status prepare(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
   (void)error;
   const arguments a = describe(node);
-  const graft_gemm_i8 *g = &a.gemm;
-  const graft_linear_i8_attrs *attrs = node->attrs;
   out_prepared->workspace_bytes = lay_out(node, &a).end;
   if (!is_packed(node)) return GRAFT_OK;
-  graft_packed_input *packed = &out_prepared->packed[out_prepared->n_packed++];
-  packed->input = WEIGHT;
-  packed->alignment = 64;
-  if (node->inputs[WEIGHT]->dtype == GRAFT_I8) {
-    packed->bytes = graft_gemm_i8_packed_bytes(g->core, g->n, g->k);
-    snprintf(packed->layout, sizeof packed->layout, "%s", g->core->layout);
-  } else {
-    packed->bytes = packed_scales(g) + (size_t)g->n * sizeof(float);
-    snprintf(packed->layout, sizeof packed->layout, "%s, group %lld, grid %d", g->core->layout, (long long)attrs->group,
-             attrs->grid);
-  }
-  return GRAFT_OK;
-}
-
-// Quantises a float weight panel by panel.
-static graft_status pack_floats(const graft_node_info *node, const arguments *a, const void *source, char *packed) {
-  const graft_linear_i8_attrs *attrs = node->attrs;
-  const graft_gemm_i8 *g = &a->gemm;
-  const size_t scratch_bytes = (size_t)graft_quantize_scratch_floats(g->k) * sizeof(float);
-  char *memory = aligned_alloc(64, aligned(scratch_bytes + (size_t)(g->core->panel * g->k) + 1));
-  if (!memory) return GRAFT_E_NO_MEMORY;
-  graft_gemm_matrix from = graft_gemm_matrix_of(node->inputs[WEIGHT], 0);
-  from.data = source;
-  float *scales = (float *)(void *)(packed + packed_scales(g));
-  const size_t panels = graft_gemm_i8_packed_bytes(g->core, g->n, g->k);
-  memset(packed + panels, 0, packed_scales(g) - panels);
-  int8_t *q = (int8_t *)(memory + scratch_bytes);
-  for (int64_t i = 0; i < g->n; ++i) {
-    const graft_quantize_row row = {.x = graft_gemm_matrix_at(from, i, 0).data,
-                                    .type = from.type,
-                                    .n = g->k,
-                                    .group = attrs->group,
-                                    .has_bf16_grid = attrs->grid == GRAFT_QUANTIZE_BF16,
-                                    .q = q + i % g->core->panel * g->k,
-                                    .scale = scales + i,
-                                    .scratch = (float *)(void *)memory};
-    GRAFT_TARGETED(graft_quantize_core).row(&row);
-    if ((i + 1) % g->core->panel != 0 && i + 1 < g->n) continue;
-    const int64_t panel = i / g->core->panel;
-    const graft_gemm_i8_weight weight = {
-        .data = q, .n = g->n, .k = g->k, .row_stride = g->k, .first_row = panel * g->core->panel};
-    graft_gemm_i8_pack_panel(g->core, &weight, panel, packed);
-  }
-  free(memory);
+  const graft_weight_i8 weight = describe_weight(node, &a.gemm);
+  graft_weight_i8_prepare(&weight, WEIGHT, &out_prepared->packed[out_prepared->n_packed++]);
   return GRAFT_OK;
 }
 
 static graft_status pack(const graft_node_info *node, void *state, uint32_t input, const void *source, void *packed) {
   (void)state, (void)input;
-  arguments a = describe(node);
-  if (node->inputs[WEIGHT]->dtype != GRAFT_I8) return pack_floats(node, &a, source, packed);
-  a.weight.data = source;
-  graft_gemm_i8_pack(a.gemm.core, &a.weight, packed);
-  return GRAFT_OK;
+  const arguments a = describe(node);
+  const graft_weight_i8 weight = describe_weight(node, &a.gemm);
+  return graft_weight_i8_pack(&weight, source, packed);
 }
 
 static void run_quantize(const void *args, int64_t item, const graft_cpu_worker *worker) {
@@ -242,7 +197,8 @@ static void place(const graft_encode_args *args, arguments *a) {
   g->scales.x = args->inputs[X_SCALE];
   g->scales.w = args->inputs[WEIGHT_SCALE];
   if (node->inputs[WEIGHT]->dtype->is_float) {
-    g->scales.w = (const float *)(const void *)((const char *)g->b + packed_scales(g));
+    const graft_weight_i8 weight = describe_weight(node, g);
+    g->scales.w = graft_weight_i8_scales(&weight, g->b);
   }
   g->out.data = args->outputs[0];
   if (a->quantize) {

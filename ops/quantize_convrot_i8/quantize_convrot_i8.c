@@ -1,6 +1,5 @@
 #include "ops/quantize_convrot_i8/quantize_convrot_i8.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +7,7 @@
 #include "ops/common/infer.h"
 #include "ops/common/quantize.h"
 #include "ops/common/reference.h"
+#include "ops/quantize_convrot_i8/quantize_convrot_i8_attrs.h"
 #include "ops/quantize_convrot_i8/quantize_convrot_i8_cases.h"
 
 static graft_status check(graft_infer_args *args) {
@@ -140,17 +140,7 @@ graft_tensor *graft_quantize_convrot_i8_packed(graft_graph *graph, graft_tensor 
   return packed;
 }
 
-static const char *const grids[] = {"f32", "bf16", NULL};
-static const graft_attr_def attr_defs[] = {
-    {.name = "group",
-     .type = GRAFT_ATTR_I64,
-     .offset = offsetof(graft_quantize_convrot_i8_attrs, group),
-     .default_i64 = 1},
-    {.name = "grid",
-     .type = GRAFT_ATTR_ENUM,
-     .offset = offsetof(graft_quantize_convrot_i8_attrs, grid),
-     .choices = grids},
-};
+static const graft_attr_def attr_defs[] = {QUANTIZE_CONVROT_I8_ATTRS(0)};
 
 static const graft_op_def ops[] = {
     {

@@ -1,11 +1,14 @@
 #include "graft/extension.h"
 #include "ops/common/cpu/rms.h"
 #include "ops/common/cpu/target.h"
+#include "ops/fused/linear_i8_rms_norm_rotary/linear_i8_rms_norm_rotary.h"
 #include "ops/fused/rms_norm_rotary/rms_norm_rotary.h"
+#include "ops/linear_i8/linear_i8_rows_target.h"
 #include "ops/rotary_embedding/rotary_embedding.h"
 
 // The inputs of graft.rms_norm_rotary.v1 have a weight between them.
 enum { X, TABLE, NORM_WEIGHT = 1, NORM_TABLE = 2, ITEM_BYTES = 32768, MAX_HEADS = 4 };
+enum { WEIGHT = 1, PRODUCT_NORM = 3, PRODUCT_TABLE };  // of graft.linear_i8_rms_norm_rotary.v1
 
 typedef uint64_t vec_pairs __attribute__((vector_size(4 * LANES)));  // two neighbouring floats in each lane
 
@@ -210,21 +213,30 @@ static bool supports_norm(const graft_node_info *node, graft_reason *why) {
   return can_rotate(x, node->inputs[NORM_TABLE], why);
 }
 
-static graft_status encode_heads(graft_encoder *encoder, const graft_encode_args *args, arguments *a,
-                                 const graft_tensor_desc *table) {
-  const graft_tensor_desc *x = args->node->inputs[X], *y = args->node->outputs[0];
-  if (graft_tensor_desc_elements(x) == 0) return GRAFT_OK;
-  a->x = args->inputs[X];
-  a->y = args->outputs[0];
-  a->type = x->dtype->code;
+typedef struct operand {
+  void *data;
+  const graft_tensor_desc *desc;
+} operand;
+
+static void describe_heads(arguments *a, operand x, operand y, const graft_tensor_desc *table) {
+  a->x = x.data;
+  a->y = y.data;
+  a->type = x.desc->dtype->code;
   a->item_stride = table->rank == 4 ? table->strides[0] : 0;
   a->position_stride = table->strides[table->rank - 3];
   a->n_pairs = table->shape[table->rank - 2];
   for (int d = 0; d < 4; ++d) {
-    a->shape[d] = x->shape[d];
-    a->x_strides[d] = x->strides[d];
-    a->y_strides[d] = y->strides[d];
+    a->shape[d] = x.desc->shape[d];
+    a->x_strides[d] = x.desc->strides[d];
+    a->y_strides[d] = y.desc->strides[d];
   }
+}
+
+static graft_status encode_heads(graft_encoder *encoder, const graft_encode_args *args, arguments *a,
+                                 const graft_tensor_desc *table) {
+  const graft_tensor_desc *x = args->node->inputs[X], *y = args->node->outputs[0];
+  if (graft_tensor_desc_elements(x) == 0) return GRAFT_OK;
+  describe_heads(a, (operand){args->inputs[X], x}, (operand){args->outputs[0], y}, table);
   const int64_t bytes = a->shape[2] * a->shape[3] * size_of(a->type);
   a->positions_per_item = bytes < ITEM_BYTES ? ITEM_BYTES / bytes : 1;
   const int64_t n = a->shape[0] * a->shape[1];
@@ -253,6 +265,66 @@ static graft_status encode_norm(graft_encoder *encoder, const graft_encode_args 
   return encode_heads(encoder, args, &a, args->node->inputs[NORM_TABLE]);
 }
 
+// The product's rows become heads where they are, in the result, while they are near.
+typedef struct product_arguments {
+  arguments heads;
+  graft_gemm_i8 product;
+  char *scratch;  // one part for each worker
+  size_t scratch_bytes;
+} product_arguments;
+
+static void run_product(const void *args, int64_t item, const graft_cpu_worker *worker) {
+  const product_arguments *a = args;
+  const graft_gemm_i8 *g = &a->product;
+  const int64_t few = graft_gemm_i8_few_rows(g->core), first = item * few;
+  const int64_t rows = g->m - first < few ? g->m - first : few, n_positions = a->heads.shape[1];
+  const linear_i8_rows_part part = {
+      .first = first, .n = rows, .end = g->n, .out = (float *)(void *)a->heads.y + first * g->n, .row_stride = g->n};
+  linear_i8_rows_run(g, &part, a->scratch + (size_t)worker->index * a->scratch_bytes);
+  for (int64_t i = first; i < first + rows; ++i) rotate_heads(&a->heads, i / n_positions, i % n_positions);
+}
+
+static bool supports_product(const graft_node_info *node, graft_reason *why) {
+  if (!linear_i8_rows_supports(node, WEIGHT, why)) return false;
+  if (!rms_takes_weight(node->inputs[PRODUCT_NORM])) {
+    return graft_refuse(why, "the norm's weight is not contiguous f32, f16 or bf16");
+  }
+  if (!graft_tensor_desc_is_contiguous(node->outputs[0])) return graft_refuse(why, "the result is not contiguous");
+  return can_rotate(node->outputs[0], node->inputs[PRODUCT_TABLE], why);
+}
+
+static bool prefers_product(const graft_node_info *node, graft_reason *why) {
+  return linear_i8_rows_are_near(node, graft_tensor_desc_elements(node->inputs[WEIGHT]), why);
+}
+
+static graft_status prepare_product(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
+  (void)error;
+  const graft_gemm_i8 g = linear_i8_rows_describe(node, WEIGHT);
+  const size_t n_workers = (size_t)graft_cpu_describe(node->device)->n_threads;
+  linear_i8_rows_prepare(node, WEIGHT, out_prepared);
+  out_prepared->workspace_bytes = n_workers * graft_gemm_i8_few_scratch_bytes(g.core, g.k);
+  return GRAFT_OK;
+}
+
+static graft_status encode_product(graft_encoder *encoder, const graft_encode_args *args) {
+  const graft_linear_i8_rms_norm_rotary_attrs *attrs = args->node->attrs;
+  const graft_tensor_desc *weight = args->node->inputs[PRODUCT_NORM];
+  product_arguments a = {.heads = {.table = args->inputs[PRODUCT_TABLE],
+                                   .is_half = attrs->then.style == GRAFT_ROTARY_HALF,
+                                   .has_norm = true,
+                                   .weight = args->inputs[PRODUCT_NORM],
+                                   .weight_type = weight ? weight->dtype->code : GRAFT_DTYPE_F32,
+                                   .eps = attrs->then.eps},
+                         .product = linear_i8_rows_place(args, WEIGHT),
+                         .scratch = args->workspace};
+  a.scratch_bytes = graft_gemm_i8_few_scratch_bytes(a.product.core, a.product.k);
+  const operand y = {args->outputs[0], args->node->outputs[0]};
+  describe_heads(&a.heads, y, y, args->node->inputs[PRODUCT_TABLE]);
+  const graft_cpu_task task = {
+      .run = run_product, .args = &a, .args_bytes = sizeof a, .n_items = linear_i8_rows_items(&a.product)};
+  return graft_cpu_encode(encoder, &task, args->error);
+}
+
 #define KERNEL(kernel, op_name)                                                                                    \
   .struct_size = sizeof(graft_kernel_def), .priority = GRAFT_TARGET_PRIORITY, .name = GRAFT_TARGETED_NAME(kernel), \
   .op = op_name, .backend = "cpu", .required_features = GRAFT_TARGET_REQUIRES, .in_place_inputs = 1u << X
@@ -260,6 +332,19 @@ static graft_status encode_norm(graft_encoder *encoder, const graft_encode_args 
 static const graft_kernel_def kernels[] = {
     {KERNEL(rotary_embedding_float_heads, "graft.rotary_embedding.v1"), .supports = supports, .encode = encode},
     {KERNEL(rms_norm_rotary_f32_heads, "graft.rms_norm_rotary.v1"), .supports = supports_norm, .encode = encode_norm},
+    {
+        .struct_size = sizeof kernels[0],
+        .priority = GRAFT_TARGET_PRIORITY,
+        .name = GRAFT_TARGETED_NAME(linear_i8_rms_norm_rotary_rows),
+        .op = "graft.linear_i8_rms_norm_rotary.v1",
+        .backend = "cpu",
+        .required_features = LINEAR_I8_ROWS_REQUIRES,
+        .supports = supports_product,
+        .preferred = prefers_product,
+        .prepare = prepare_product,
+        .pack = linear_i8_rows_pack,
+        .encode = encode_product,
+    },
 };
 
 extern const graft_extension GRAFT_TARGETED(graft_extension_rotary_embedding);

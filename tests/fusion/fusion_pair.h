@@ -22,6 +22,9 @@ void fusion_pair_create(graft_context *context, const graft_fusion_def *rule, co
                         uint64_t seed, uint32_t flags, fusion_pair *out_pair);
 void fusion_pair_destroy(fusion_pair *pair);
 
+// Plans the second one anew, with |fusion| (graft_plan_options.fusion) instead of without fusion.
+void fusion_pair_compare_with(fusion_pair *pair, const char *fusion);
+
 // Runs both and reads |got| and |want|.
 void fusion_pair_run(fusion_pair *pair);
 

@@ -1,5 +1,6 @@
-// Operators that quantise what they make give the bytes of the operators apart, on numbers of every kind and for every
-// instruction set of this machine. The operators' own cases (test_FU6_equal) hold numbers on which references agree.
+// Operators that quantise what they make, and those that go on with rows of a product, give the bytes of the operators
+// apart, on numbers of every kind and for every instruction set of this machine. The operators' own cases
+// (test_FU6_equal) hold numbers on which references agree.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,9 @@
 
 #include "fusion_pair.h"
 #include "graft/cpu.h"
+#include "ops/fused/linear_i8_gated_residual/linear_i8_gated_residual.h"
+#include "ops/fused/linear_i8_rms_norm_rotary/linear_i8_rms_norm_rotary.h"
+#include "ops/fused/linear_i8_swiglu_convrot_i8/linear_i8_swiglu_convrot_i8.h"
 #include "ops/fused/rms_norm_convrot_i8/rms_norm_convrot_i8.h"
 #include "testing/helper_ops.h"
 
@@ -35,10 +39,14 @@
 #define OMITTED \
   { .dtype = NULL }
 
+// With the next smaller groups on the other side: what products fuse with has roundings of its own.
 static void check(graft_context *context, const char *name, const graft_op_case *sample, uint64_t seed) {
   fusion_pair pair;
+  char others[64];
+  snprintf(others, sizeof others, "-%s", name);
   fusion_pair_create(context, fusion_rule(context, name), sample, seed, seed % 2 ? 0 : FUSION_PAIR_INTERMEDIATES,
                      &pair);
+  if (strncmp(name, "linear_i8_", 10) == 0) fusion_pair_compare_with(&pair, others);
   if (fusion_count(pair.fused, name) != 1) fail_msg("%s: case %s is not fused", name, sample->name);
   fusion_pair_run(&pair);
   if (memcmp(pair.got, pair.want, graft_tensor_desc_bytes(&pair.example->outputs[0])) != 0) {
@@ -99,10 +107,109 @@ static void norms_give_the_same_bytes(void **state) {
   check_all("rms_norm_convrot_i8", samples, sizeof samples / sizeof samples[0]);
 }
 
+// Packed activations whose scales are between 0.01 and 0.75.
+#define PACKED(...) \
+  { .dtype = GRAFT_I8, .rank = 2, .shape = {__VA_ARGS__}, .fill = GRAFT_FILL_INTEGERS, .low = 60, .high = 64 }
+#define BYTES(n, k)                                                                                       \
+  {                                                                                                       \
+    .dtype = GRAFT_I8, .rank = 2, .shape = {n, k}, .fill = GRAFT_FILL_INTEGERS, .low = -128, .high = 128, \
+    .is_constant = true                                                                                   \
+  }
+#define FLOATS(n, k) \
+  { .dtype = GRAFT_BF16, .rank = 2, .shape = {n, k}, .is_constant = true }
+#define SCALES(n)                                                                                          \
+  {                                                                                                        \
+    .dtype = GRAFT_F32, .rank = 1, .shape = {n}, .fill = GRAFT_FILL_UNIFORM, .low = 0.0001, .high = 0.003, \
+    .is_constant = true                                                                                    \
+  }
+#define ROWS(rows, items, size) \
+  { .linear = {.group = (size), .packed_rows = (rows)}, .batch = (items) }
+
+static void swiglu_of_products_gives_the_same_bytes(void **state) {
+  (void)state;
+  typedef graft_linear_i8_swiglu_convrot_i8_attrs attrs;
+  const graft_op_case samples[] = {
+      {.name = "odd",
+       .attrs = &(const attrs){.product = ROWS(7, 1, 1), .quantize = {.group = 1}},
+       .n_inputs = 5,
+       .inputs = {PACKED(8, 41), BYTES(31, 37), SCALES(31), BYTES(31, 37), SCALES(1)}},
+      {.name = "group_4",
+       .attrs = &(const attrs){.product = ROWS(13, 1, 1), .quantize = {.group = 4}},
+       .n_inputs = 5,
+       .inputs = {PACKED(16, 68), BYTES(36, 64), SCALES(36), BYTES(36, 64), SCALES(36)}},
+      {.name = "batch",
+       .attrs = &(const attrs){.product = ROWS(66, 3, 64), .quantize = {.group = 64}},
+       .n_inputs = 5,
+       .inputs = {PACKED(68, 580), FLOATS(320, 576), OMITTED, FLOATS(320, 576), OMITTED}},
+      {.name = "group_1024",
+       .attrs = &(const attrs){.product = ROWS(19, 1, 16), .quantize = {.group = 1024}},
+       .n_inputs = 5,
+       .inputs = {PACKED(20, 52), FLOATS(2048, 48), OMITTED, FLOATS(2048, 48), OMITTED}},
+      {.name = "demo",
+       .attrs = &(const attrs){.product = ROWS(288, 1, 64), .quantize = {.group = 256}},
+       .n_inputs = 5,
+       .inputs = {PACKED(288, 388), FLOATS(1024, 384), OMITTED, FLOATS(1024, 384), OMITTED}},
+  };
+  check_all("linear_i8_swiglu_convrot_i8", samples, sizeof samples / sizeof samples[0]);
+}
+
+static void heads_of_products_give_the_same_bytes(void **state) {
+  (void)state;
+  typedef graft_linear_i8_rms_norm_rotary_attrs attrs;
+  const graft_op_case samples[] = {
+      {.name = "odd",
+       .attrs = &(const attrs){.product = ROWS(7, 1, 1), .n_heads = 3, .then = {.eps = 1e-6}},
+       .n_inputs = 5,
+       .inputs = {PACKED(8, 17), BYTES(18, 13), SCALES(18), WEIGHT(GRAFT_F32, 6), TENSOR(7, 3, 2)}},
+      {.name = "half",
+       .attrs = &(const attrs){.product = ROWS(66, 3, 64), .n_heads = 5, .then = {.style = GRAFT_ROTARY_HALF}},
+       .n_inputs = 5,
+       .inputs = {PACKED(68, 580), FLOATS(320, 576), OMITTED, WEIGHT(GRAFT_F16, 64), TENSOR(3, 22, 32, 2)}},
+      {.name = "partial",
+       .attrs = &(const attrs){.product = ROWS(31, 1, 1), .n_heads = 2, .then = {.eps = 1e-5}},
+       .n_inputs = 5,
+       .inputs = {PACKED(32, 68), BYTES(142, 64), SCALES(1), OMITTED, TENSOR(31, 19, 2)}},
+      {.name = "demo",
+       .attrs = &(const attrs){.product = ROWS(288, 1, 64), .n_heads = 3, .then = {.eps = 1e-5}},
+       .n_inputs = 5,
+       .inputs = {PACKED(288, 388), FLOATS(384, 384), OMITTED, WEIGHT(GRAFT_BF16, 128), TENSOR(288, 64, 2)}},
+  };
+  check_all("linear_i8_rms_norm_rotary", samples, sizeof samples / sizeof samples[0]);
+}
+
+static void residuals_of_products_give_the_same_bytes(void **state) {
+  (void)state;
+  typedef graft_linear_i8_gated_residual_attrs attrs;
+  const graft_op_case samples[] = {
+      {.name = "odd",
+       .attrs = &(const attrs){.product = ROWS(7, 1, 1), .eps = 1e-6},
+       .n_inputs = 6,
+       .inputs = {PACKED(8, 17), BYTES(31, 13), SCALES(31), TENSOR(1, 7, 31), WEIGHT(GRAFT_F32, 31), TENSOR(31)}},
+      {.name = "batch",
+       .attrs = &(const attrs){.product = ROWS(66, 3, 64), .eps = 1e-5},
+       .n_inputs = 6,
+       .inputs = {PACKED(68, 1156), FLOATS(320, 1152), OMITTED, TENSOR(3, 22, 320), WEIGHT(GRAFT_F16, 320),
+                  TENSOR(3, 1, 320)}},
+      {.name = "no_gate",
+       .attrs = &(const attrs){.product = ROWS(31, 1, 1), .eps = 1e-5},
+       .n_inputs = 6,
+       .inputs = {PACKED(32, 68), BYTES(71, 64), SCALES(1), TENSOR(1, 31, 71), WEIGHT(GRAFT_F32, 71), OMITTED}},
+      {.name = "demo",
+       .attrs = &(const attrs){.product = ROWS(288, 1, 64), .eps = 1e-5},
+       .n_inputs = 6,
+       .inputs = {PACKED(288, 1028), FLOATS(384, 1024), OMITTED, TENSOR(1, 288, 384), WEIGHT(GRAFT_BF16, 384),
+                  TENSOR(1, 1, 384)}},
+  };
+  check_all("linear_i8_gated_residual", samples, sizeof samples / sizeof samples[0]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(swiglu_gives_the_same_bytes),
       cmocka_unit_test(norms_give_the_same_bytes),
+      cmocka_unit_test(swiglu_of_products_gives_the_same_bytes),
+      cmocka_unit_test(heads_of_products_give_the_same_bytes),
+      cmocka_unit_test(residuals_of_products_give_the_same_bytes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,8 +13,8 @@
 
 enum { N_RUNS = 21 };
 
-static const double WANTED = 1.3;            // times faster, where the data is larger than a core's caches; attention,
-                                             // which multiplies most of the time, only must not lose
+static const double WANTED = 1.3;            // times faster, where the data is larger than a core's caches; what
+                                             // multiplies most of the time only must not lose
 static const double WANTED_QUANTISED = 1.1;  // where most of the time goes into exponentials and rotations
 static const double EPILOGUE_COST = 1.03;    // of the bare product's time
 
@@ -90,7 +90,7 @@ static graft_plan *plan_bare(const fusion_pair *pair, graft_context *context, co
 }
 
 static double wanted_of(const char *rule) {
-  if (strstr(rule, "attention") != NULL) return 1;
+  if (strstr(rule, "attention") != NULL || strstr(rule, "linear_i8_") != NULL) return 1;
   return strstr(rule, "convrot") != NULL ? WANTED_QUANTISED : WANTED;
 }
 
@@ -122,6 +122,7 @@ static bool check_case(graft_context *context, const graft_fusion_def *rule, con
 }
 
 static const char *product_of(const char *rule) {
+  if (strncmp(rule, "linear_i8_", 10) == 0) return NULL;
   if (strncmp(rule, "linear_", 7) == 0) return "graft.linear.v1";
   if (strcmp(rule, "conv2d_epilogue") == 0) return "graft.conv2d.v1";
   return NULL;

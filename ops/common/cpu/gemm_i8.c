@@ -139,17 +139,35 @@ static size_t c_elements(const graft_gemm_i8 *gemm, const split *s) {
   return (size_t)(strips * gemm->core->rows_max * gemm->core->block_columns);
 }
 
+// With |n_c| elements in the tile of sums.
+static size_t scratch_bytes(const graft_gemm_i8_core *core, int64_t k, size_t n_c) {
+  const size_t wide = k > GRAFT_GEMM_I8_CHUNK ? sizeof(int64_t) : 0;
+  return (a_bytes(core) + n_c * (sizeof(int32_t) + wide) + 63) & ~(size_t)63;
+}
+
 size_t graft_gemm_i8_scratch_bytes(const graft_gemm_i8 *gemm) {
   const split s = split_of(gemm);
   if (s.m_parts * s.n_parts == 0) return 0;
-  const size_t wide = gemm->k > GRAFT_GEMM_I8_CHUNK ? sizeof(int64_t) : 0;
-  return (a_bytes(gemm->core) + c_elements(gemm, &s) * (sizeof(int32_t) + wide) + 63) & ~(size_t)63;
+  return scratch_bytes(gemm->core, gemm->k, c_elements(gemm, &s));
+}
+
+int64_t graft_gemm_i8_few_rows(const graft_gemm_i8_core *core) {
+  return GRAFT_GEMM_I8_MOST_FEW_ROWS / core->rows_max * core->rows_max;
+}
+
+static size_t few_elements(const graft_gemm_i8_core *core) {
+  return (size_t)(graft_gemm_i8_few_rows(core) * core->block_columns);
+}
+
+size_t graft_gemm_i8_few_scratch_bytes(const graft_gemm_i8_core *core, int64_t k) {
+  return scratch_bytes(core, k, few_elements(core));
 }
 
 // An item at work.
 typedef struct tile {
   graft_gemm_block area;
   int64_t n_strips;
+  bool has_a;  // the strip of A is there already
   void *a;
   int32_t *c;
   int64_t *wide;  // NULL: sums fit in 32 bits
@@ -178,12 +196,13 @@ static void prepare_direct(const graft_gemm_i8 *g, tile *t) {
   if (out->gate.data || out->residual.data || (out->bias.data && out->bias.row_stride != 0)) return;
   if (out->bias.data && out->bias.column_stride != 1) return;
   const int64_t column = t->area.column;
-  for (int64_t j = 0; j < t->area.columns; ++j) t->w[j] = scales->w ? scales->w[(column + j) * scales->w_step] : 1;
+  const bool is_row = scales->w && scales->w_step == 1;
+  for (int64_t j = 0; !is_row && j < t->area.columns; ++j) t->w[j] = scales->w ? scales->w[0] : 1;
   t->direct = (graft_gemm_i8_direct){.out = (float *)out->data + t->area.row * out->row_stride + column,
                                      .out_stride = (size_t)out->row_stride,
                                      .x = scales->x + t->area.row * scales->x_step,
                                      .x_step = scales->x_step,
-                                     .w = t->w};
+                                     .w = is_row ? scales->w + column : t->w};
   if (!out->bias.data) return;
   g->core->floats->expand(graft_gemm_matrix_at(out->bias, 0, column).data, out->bias.type, (size_t)t->area.columns,
                           t->bias);
@@ -258,7 +277,7 @@ static void run_block(const graft_gemm_i8 *g, const tile *t, int64_t k, int64_t 
   for (int64_t i = 0; i < t->n_strips; ++i) {
     const graft_gemm_block area = strip_of(t, i);
     const graft_gemm_block terms = {.row = area.row, .rows = area.rows, .column = k, .columns = n_k};
-    core->load_rows(g->a, g->a_stride, &terms, t->a);
+    if (!t->has_a) core->load_rows(g->a, g->a_stride, &terms, t->a);
     strip.rows = (int32_t)area.rows;
     strip.c = t->c + c_offset(g, t, &area);
     const int64_t next = k + n_k, n_next = at_most(GRAFT_GEMM_I8_K, g->k - next);
@@ -275,12 +294,12 @@ static void run_block(const graft_gemm_i8 *g, const tile *t, int64_t k, int64_t 
   }
 }
 
-void graft_gemm_i8_run(const graft_gemm_i8 *gemm, int64_t item, void *scratch) {
+// |n_c| as for scratch_bytes.
+static void run_area(const graft_gemm_i8 *gemm, const graft_gemm_block *area, bool has_a, size_t n_c, void *scratch) {
   const graft_gemm_i8_core *core = gemm->core;
-  const split s = split_of(gemm);
-  const size_t n_c = c_elements(gemm, &s);
   tile t;
-  t.area = rectangle_of(gemm, &s, item);
+  t.area = *area;
+  t.has_a = has_a;
   t.a = scratch;
   t.wide = NULL;
   t.direct = (graft_gemm_i8_direct){0};
@@ -295,5 +314,21 @@ void graft_gemm_i8_run(const graft_gemm_i8 *gemm, int64_t item, void *scratch) {
   // A product of no terms still has an output: one pass with an empty block.
   for (int64_t k = 0; k == 0 || k < gemm->k; k += GRAFT_GEMM_I8_K) {
     run_block(gemm, &t, k, at_most(GRAFT_GEMM_I8_K, gemm->k - k));
+  }
+}
+
+void graft_gemm_i8_run(const graft_gemm_i8 *gemm, int64_t item, void *scratch) {
+  const split s = split_of(gemm);
+  const graft_gemm_block area = rectangle_of(gemm, &s, item);
+  run_area(gemm, &area, false, c_elements(gemm, &s), scratch);
+}
+
+void graft_gemm_i8_run_few(const graft_gemm_i8 *gemm, int64_t column, int64_t end, void *scratch) {
+  const graft_gemm_i8_core *core = gemm->core;
+  const bool keeps_a = gemm->m <= core->rows_max && gemm->k <= GRAFT_GEMM_I8_K;
+  for (int64_t first = column; first < end; first += core->block_columns) {
+    const graft_gemm_block area = {
+        .rows = gemm->m, .column = first, .columns = at_most(core->block_columns, end - first)};
+    run_area(gemm, &area, keeps_a && first > column, few_elements(core), scratch);
   }
 }

@@ -7,6 +7,7 @@
 
 #include "graft/cpu.h"
 #include "graft/kernel.h"
+#include "ops/common/cpu/loops.h"
 #include "ops/common/cpu/quantize.h"
 #include "ops/common/cpu/simd.h"
 #include "ops/common/cpu/target.h"
@@ -42,6 +43,11 @@ static inline graft_status quantize_prepare(const graft_node_info *node, graft_e
   return GRAFT_OK;
 }
 
+static inline void quantize_target_split(quantize_target *t, int64_t rows_per_item) {
+  t->rows_per_item = rows_per_item;
+  t->n_items = (t->n_rows + rows_per_item - 1) / rows_per_item;
+}
+
 // Completes |t| for a node that quantize_prepare prepared; rows are of |type|. The split into items depends on shapes
 // only.
 static inline void quantize_target_place(quantize_target *t, const graft_encode_args *args, graft_dtype_code type) {
@@ -51,8 +57,7 @@ static inline void quantize_target_place(quantize_target *t, const graft_encode_
   t->streams = graft_quantize_should_stream(t->q, type, t->m, t->k);
   t->n_rows = is_packed ? node->outputs[0]->shape[0] : t->m;
   t->scales = is_packed ? (float *)(void *)(t->q + t->n_rows * t->k) : args->outputs[1];
-  t->rows_per_item = t->k < QUANTIZE_ITEM_ELEMENTS ? QUANTIZE_ITEM_ELEMENTS / (t->k > 0 ? t->k : 1) : 1;
-  t->n_items = (t->n_rows + t->rows_per_item - 1) / t->rows_per_item;
+  quantize_target_split(t, t->k < QUANTIZE_ITEM_ELEMENTS ? QUANTIZE_ITEM_ELEMENTS / (t->k > 0 ? t->k : 1) : 1);
   t->scratch = args->workspace;
 }
 
@@ -84,6 +89,42 @@ static inline graft_quantize_row quantize_target_row(const quantize_target *t, i
                               .q = t->q + row * t->k,
                               .scale = t->scales + row,
                               .scratch = scratch};
+}
+
+enum { QUANTIZE_PIECE_LENGTH = 256 };  // elements: a power of four, so that smaller groups are whole
+
+// Elements of the pieces in which rows are made, whole groups. They are short, so that memory, which is only read while
+// a piece is made, is hardly ever idle.
+static inline int64_t quantize_target_piece(const quantize_target *t) {
+  return t->group > QUANTIZE_PIECE_LENGTH ? t->group : QUANTIZE_PIECE_LENGTH;
+}
+
+// The piece from element |first| on ends before this one.
+static inline int64_t quantize_target_piece_end(const quantize_target *t, int64_t first) {
+  const int64_t end = first + quantize_target_piece(t);
+  return end < t->k ? end : t->k;
+}
+
+// Rotates elements |first| … |end| - 1 of |row|, which lie in its scratch, while they are in the nearest cache. Returns
+// the larger of |most| and what graft_quantize_core.rotate finds.
+static inline int32_t quantize_target_rotate(const graft_quantize_row *row, int64_t first, int64_t end, int32_t most) {
+  graft_quantize_row piece = *row;
+  piece.n = end - first;
+  piece.scratch = row->scratch + first;
+  piece.x = piece.scratch;
+  const int32_t found = GRAFT_TARGETED(graft_quantize_core).rotate(&piece);
+  return found > most ? found : most;
+}
+
+// Encodes |task|, whose arguments begin with |t|, for rows of f32 that |loops| walks.
+static inline graft_status quantize_target_encode(graft_encoder *encoder, const graft_encode_args *args,
+                                                  const graft_loops *loops, quantize_target *t, graft_cpu_task task) {
+  t->m = loops->n_rows;
+  t->k = loops->row_length;
+  quantize_target_place(t, args, GRAFT_DTYPE_F32);
+  task.args = t;
+  task.n_items = t->n_items;
+  return graft_cpu_encode(encoder, &task, args->error);
 }
 
 // Ends |item|: writes zeros to its rows behind the last one given, and waits for streamed ones.

@@ -10,7 +10,7 @@
 
 enum { X, Y, WEIGHT, GATE };
 
-static graft_status infer(graft_infer_args *args) {
+graft_status graft_infer_gated_residual(graft_infer_args *args) {
   const graft_gated_residual_attrs *attrs = args->attrs;
   const graft_tensor_desc *x = args->inputs[X], *y = args->inputs[Y];
   graft_infer_args norm = *args;
@@ -72,7 +72,7 @@ static const graft_op_def ops[] = {{
     .attrs = schema,
     .n_attrs = sizeof schema / sizeof schema[0],
     .attrs_bytes = sizeof(graft_gated_residual_attrs),
-    .infer = infer,
+    .infer = graft_infer_gated_residual,
     .decompose = decompose,
     .flops = flops,
     .cases = graft_gated_residual_cases,

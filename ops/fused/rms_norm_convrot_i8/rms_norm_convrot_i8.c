@@ -1,11 +1,10 @@
 #include "ops/fused/rms_norm_convrot_i8/rms_norm_convrot_i8.h"
 
-#include <stddef.h>
-
 #include "graft/extension.h"
 #include "ops/binary/binary.h"
 #include "ops/common/infer.h"
 #include "ops/fused/rms_norm_convrot_i8/rms_norm_convrot_i8_cases.h"
+#include "ops/quantize_convrot_i8/quantize_convrot_i8_attrs.h"
 #include "ops/rms_norm/rms_norm.h"
 #include "ops/unary/unary.h"
 
@@ -59,20 +58,12 @@ graft_tensor *graft_rms_norm_convrot_i8(graft_graph *graph, graft_tensor *x, gra
   return packed;
 }
 
-static const char *const grids[] = {"f32", "bf16", NULL};
 static const graft_attr_def schema[] = {
     {.name = "eps",
      .type = GRAFT_ATTR_F64,
      .offset = offsetof(graft_rms_norm_convrot_i8_attrs, eps),
      .default_f64 = 1e-5},
-    {.name = "group",
-     .type = GRAFT_ATTR_I64,
-     .offset = offsetof(graft_rms_norm_convrot_i8_attrs, quantize.group),
-     .default_i64 = 1},
-    {.name = "grid",
-     .type = GRAFT_ATTR_ENUM,
-     .offset = offsetof(graft_rms_norm_convrot_i8_attrs, quantize.grid),
-     .choices = grids},
+    QUANTIZE_CONVROT_I8_ATTRS(offsetof(graft_rms_norm_convrot_i8_attrs, quantize)),
 };
 
 static const graft_op_def ops[] = {{

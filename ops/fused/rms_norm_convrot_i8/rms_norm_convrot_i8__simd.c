@@ -95,12 +95,9 @@ static graft_status encode(graft_encoder *encoder, const graft_encode_args *args
       .eps = attrs->eps,
   };
   plan_walk(node, &a.loops);
-  a.to.m = a.loops.n_rows;
-  a.to.k = a.loops.row_length;
   a.fetches = graft_tensor_desc_elements(node->inputs[X]) >= FETCH_ELEMENTS;
-  quantize_target_place(&a.to, args, GRAFT_DTYPE_F32);
-  const graft_cpu_task task = {.run = run, .args = &a, .args_bytes = sizeof a, .n_items = a.to.n_items};
-  return graft_cpu_encode(encoder, &task, args->error);
+  const graft_cpu_task task = {.run = run, .args_bytes = sizeof a};
+  return quantize_target_encode(encoder, args, &a.loops, &a.to, task);
 }
 
 static const graft_kernel_def kernels[] = {{

@@ -7,7 +7,7 @@
 
 enum { X, WEIGHT, TABLE };
 
-static graft_status infer(graft_infer_args *args) {
+graft_status graft_infer_rms_norm_rotary(graft_infer_args *args) {
   const graft_rms_norm_rotary_attrs *attrs = args->attrs;
   graft_tensor_desc normalised;
   graft_infer_args norm = *args, rotary = *args;
@@ -70,7 +70,7 @@ static const graft_op_def ops[] = {{
     .attrs = schema,
     .n_attrs = sizeof schema / sizeof schema[0],
     .attrs_bytes = sizeof(graft_rms_norm_rotary_attrs),
-    .infer = infer,
+    .infer = graft_infer_rms_norm_rotary,
     .decompose = decompose,
     .flops = flops,
     .cases = graft_rms_norm_rotary_cases,

@@ -1,16 +1,15 @@
 #include "ops/fused/swiglu_convrot_i8/swiglu_convrot_i8.h"
 
-#include <stddef.h>
-
 #include "graft/extension.h"
 #include "ops/common/infer.h"
 #include "ops/fused/swiglu_convrot_i8/swiglu_convrot_i8_cases.h"
+#include "ops/quantize_convrot_i8/quantize_convrot_i8_attrs.h"
 #include "ops/binary/binary.h"
 #include "ops/unary/unary.h"
 
 enum { GATE, X };
 
-static graft_status infer(graft_infer_args *args) {
+graft_status graft_infer_swiglu_convrot_i8(graft_infer_args *args) {
   graft_tensor_desc product;
   graft_infer_args swiglu = *args;
   swiglu.outputs = &product;
@@ -47,17 +46,7 @@ graft_tensor *graft_swiglu_convrot_i8(graft_graph *graph, graft_tensor *gate, gr
   return packed;
 }
 
-static const char *const grids[] = {"f32", "bf16", NULL};
-static const graft_attr_def schema[] = {
-    {.name = "group",
-     .type = GRAFT_ATTR_I64,
-     .offset = offsetof(graft_quantize_convrot_i8_attrs, group),
-     .default_i64 = 1},
-    {.name = "grid",
-     .type = GRAFT_ATTR_ENUM,
-     .offset = offsetof(graft_quantize_convrot_i8_attrs, grid),
-     .choices = grids},
-};
+static const graft_attr_def schema[] = {QUANTIZE_CONVROT_I8_ATTRS(0)};
 
 static const graft_op_def ops[] = {{
     .struct_size = sizeof ops[0],
@@ -69,7 +58,7 @@ static const graft_op_def ops[] = {{
     .attrs = schema,
     .n_attrs = sizeof schema / sizeof schema[0],
     .attrs_bytes = sizeof(graft_quantize_convrot_i8_attrs),
-    .infer = infer,
+    .infer = graft_infer_swiglu_convrot_i8,
     .decompose = decompose,
     .flops = flops,
     .cases = graft_swiglu_convrot_i8_cases,
