@@ -21,8 +21,8 @@ def table(report):
               f"8192³ run at\n{peaks['bf16_tflop_per_s']:.0f} TFLOP/s in bf16 and {peaks['f32_tflop_per_s']:.0f} in f32.\n")
     if peak := report.get("graft_peaks"):
         products = ", ".join(f"{peak[key]:.0f} in {key.removesuffix('_tops')}" for key in peak if key.endswith("_tops"))
-        print(f"`graft bench peak`: copies {peak['copy_gb_per_s']:.0f} GB/s; products of 8192³, TOP/s: {products}; clock "
-              f"{peak['clock_ghz']:.2f} GHz.\n")
+        clock = f"; clock {peak['clock_ghz']:.2f} GHz" if "clock_ghz" in peak else ""
+        print(f"`graft bench peak`: copies {peak['copy_gb_per_s']:.0f} GB/s; products of 8192³, TOP/s: {products or 'none'}{clock}.\n")
     if "generate" in report:
         g = report["generate"]
         print(f"`graft bench generate`, the shipped model at its own size and steps: a picture in {g['seconds']:.3f} s, of "

@@ -23,8 +23,9 @@ typedef struct graft_device_peaks {
 } graft_device_peaks;
 
 // Copies within |device|'s memory, and on CUDA devices products of square matrices of random numbers by the vendor's
-// library, |side| rows each (8192 keep a large card busy). Needs room for |copy_bytes| twice. Best of several.
-// Errors: GRAFT_E_UNSUPPORTED (a device without asynchronous copies), GRAFT_E_NO_MEMORY, what the device reports.
+// library where it is installed, |side| rows each (8192 keep a large card busy). Needs room for |copy_bytes| twice.
+// Best of several. Errors: GRAFT_E_UNSUPPORTED (a device without asynchronous copies), GRAFT_E_NO_MEMORY, what the
+// device reports.
 GRAFT_NODISCARD graft_status graft_device_peaks_measure(graft_device *device, size_t copy_bytes, int64_t side,
                                                         graft_error *error, graft_device_peaks *out_peaks);
 

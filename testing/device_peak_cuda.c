@@ -166,7 +166,11 @@ static graft_status measure_all(products *p, graft_error *error, graft_device_pe
 
 graft_status graft_device_peak_products(graft_device *device, int64_t side, graft_error *error,
                                         graft_device_peaks *peaks) {
+  graft_cuda_blas blas = {.struct_size = sizeof blas};
+  graft_error missing = {0};
   if (graft_cuda_describe(device) == NULL) return GRAFT_OK;
+  // Without the library there are no products.
+  if (graft_cuda_blas_open(device, false, &missing, &blas) != GRAFT_OK) return GRAFT_OK;
   products p = {
       .device = device, .backend = graft_device_backend(device), .state = graft_device_state(device), .side = side};
   graft_status status = measure_all(&p, error, peaks);

@@ -79,9 +79,50 @@ static void kernels_make_a_page_of_their_own(void **state) {
   program_result_release(&page);
 }
 
+// Of a device whose products are not known no share is told, least of all of the CPU's.
+static void devices_are_not_compared_with_the_processor(void **state) {
+  (void)state;
+  program_result result = GRAFT(NULL, "ops", "bench", "--op", "graft.mul.v1", "--case", "residual_demo", "--kernel",
+                                "*baseline", "--device", "private", "--json");
+  assert_code(&result, 0);
+  json_t *list = parse_json(result.output), *first = json_array_get(list, 0);
+  assert_true(number_of(first, "gb_per_s") > 0);
+  assert_string_equal(json_string_value(json_object_get(first, "products")), "f32");
+  assert_null(json_object_get(first, "percent_of_peak"));
+  json_decref(list);
+  program_result_release(&result);
+  program_result page = GRAFT(NULL, "ops", "bench", "--op", "graft.mul.v1", "--case", "residual_demo", "--kernel",
+                              "*baseline", "--device", "private", "--html");
+  assert_code(&page, 0);
+  assert_non_null(strstr(page.output, "\"copy_gb_per_s\""));
+  assert_null(strstr(page.output, "\"f32_gflops\""));
+  program_result_release(&page);
+  assert_prints(GRAFT(NULL, "bench", "peak", "--device", "private"), "copies");
+}
+
+static void pictures_of_devices_are_timed_without_peaks(void **state) {
+  (void)state;
+  const temp_folder model = temp_folder_create();
+  tiny_model_write(&model, NULL);
+  program_result result = GRAFT(NULL, "bench", "generate", "-m", model.path, "--runs", "1", "--steps", "1", "--size",
+                                "8x8", "--device", "private", "--json");
+  assert_code(&result, 0);
+  json_t *times = parse_json(result.output);
+  assert_null(json_object_get(times, "peak"));
+  assert_null(json_object_get(times, "peak_pinned_bytes"));
+  assert_true(number_of(times, "first_step_seconds") > 0);
+  assert_true(number_of(times, "first_step_seconds") < number_of(times, "first_seconds"));
+  json_decref(times);
+  program_result_release(&result);
+  temp_folder_remove(&model);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(peak_is_measured), cmocka_unit_test(generations_are_timed),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(peak_is_measured),
+                                     cmocka_unit_test(generations_are_timed),
                                      cmocka_unit_test(a_transformer_is_timed_without_files_of_weights),
-                                     cmocka_unit_test(kernels_make_a_page_of_their_own)};
+                                     cmocka_unit_test(kernels_make_a_page_of_their_own),
+                                     cmocka_unit_test(devices_are_not_compared_with_the_processor),
+                                     cmocka_unit_test(pictures_of_devices_are_timed_without_peaks)};
   return cmocka_run_group_tests_name("cli.bench", tests, NULL, NULL);
 }

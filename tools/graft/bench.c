@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graft/cpu.h"
+#include "graft/cuda.h"
 #include "graft/diffusion.h"
-#include "testing/device_peak.h"
 #include "tools/graft/bench_transformer.h"
 #include "tools/graft/device_list.h"
 #include "tools/graft/progress.h"
@@ -34,103 +33,29 @@ double tool_median(double *values, size_t n) {
   return n % 2 == 1 ? values[n / 2] : 0.5 * (values[n / 2 - 1] + values[n / 2]);
 }
 
-// Nothing where the processor has no such instructions.
-static graft_status measure_products(graft_peak_kind kind, const graft_cpu_info *cpu, graft_error *error,
-                                     graft_peak_flops *out_flops) {
-  const graft_peak_loop *loop = graft_peak_loop_of(kind, cpu->features);
-  *out_flops = (graft_peak_flops){.target = "none"};
-  return loop == NULL ? GRAFT_OK : graft_peak_measure_flops(loop, cpu->n_threads, error, out_flops);
-}
-
-graft_status tool_measure_peaks(graft_context *context, tool_peaks *out_peaks) {
-  graft_error *error = graft_context_error_slot(context);
-  graft_device *device = NULL;
-  GRAFT_TRY(graft_device_open(context, "cpu", &device));
-  const graft_cpu_info *cpu = graft_cpu_describe(device);
-  GRAFT_TRY(measure_products(GRAFT_PEAK_F32, cpu, error, &out_peaks->flops));
-  GRAFT_TRY(measure_products(GRAFT_PEAK_BF16, cpu, error, &out_peaks->bf16));
-  GRAFT_TRY(measure_products(GRAFT_PEAK_I8, cpu, error, &out_peaks->i8));
-  size_t beyond_caches = 8 * cpu->l3_bytes > (size_t)256 << 20 ? 8 * cpu->l3_bytes : (size_t)256 << 20;
-  return graft_peak_measure_bandwidth(cpu->n_threads, beyond_caches, error, &out_peaks->bandwidth);
-}
-
-json_t *tool_describe_peaks(const tool_peaks *peaks) {
-  return json_pack("{s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "target", peaks->flops.target, "threads",
-                   peaks->flops.n_threads, "lanes", peaks->flops.n_lanes, "f32_gflops", peaks->flops.gflops,
-                   "bf16_gflops", peaks->bf16.gflops, "i8_gops", peaks->i8.gflops, "clock_ghz", peaks->flops.clock_ghz,
-                   "ports", peaks->flops.n_ports, "utilisation", peaks->flops.utilisation, "read_gb_per_s",
-                   peaks->bandwidth.read_gbytes, "copy_gb_per_s", peaks->bandwidth.copy_gbytes);
-}
-
-static void print_products(const char *name, const graft_peak_flops *flops) {
-  if (flops->gflops <= 0) return;
-  printf("%-18s %8.1f GOP/s     %s, %.2f a clock\n", name, flops->gflops, flops->target, flops->n_ports);
-}
-
-static void print_peaks(const tool_peaks *peaks) {
-  printf("f32 multiply-add   %8.1f GFLOP/s   %s, %d threads at %.2f GHz, %.2f a clock\n", peaks->flops.gflops,
-         peaks->flops.target, peaks->flops.n_threads, peaks->flops.clock_ghz, peaks->flops.n_ports);
-  print_products("bf16 products", &peaks->bf16);
-  print_products("int8 products", &peaks->i8);
-  printf("memory read        %8.1f GB/s\n", peaks->bandwidth.read_gbytes);
-  printf("memory copy        %8.1f GB/s      read and written\n", peaks->bandwidth.copy_gbytes);
-}
-
-static json_t *describe_device_peaks(const graft_device *device, const graft_device_peaks *peaks) {
-  graft_device_info info = {.struct_size = sizeof info};
-  graft_device_describe(device, &info);
-  json_t *json = json_pack("{s:s, s:f, s:f}", "device", info.name, "copy_gb_per_s", peaks->copy_gbytes, "clock_ghz",
-                           peaks->clock_ghz);
-  for (int i = 0; i < GRAFT_N_PRODUCTS; ++i) {
-    char key[32];
-    snprintf(key, sizeof key, "%s_tops", graft_device_product_name((graft_device_product)i));
-    json_object_set_new(json, key, json_real(peaks->teraops[i]));
-  }
-  return json;
-}
-
-static void print_device_peaks(const graft_device_peaks *peaks) {
-  printf("copies             %8.1f GB/s      read and written\n", peaks->copy_gbytes);
-  for (int i = 0; i < GRAFT_N_PRODUCTS; ++i) {
-    if (peaks->teraops[i] <= 0) continue;
-    printf("%-8s products  %8.1f TOP/s\n", graft_device_product_name((graft_device_product)i), peaks->teraops[i]);
-  }
-  if (peaks->clock_ghz > 0) printf("clock              %8.2f GHz       behind bf16 products\n", peaks->clock_ghz);
-}
-
-// What another device than the CPU can do.
-static int bench_device_peak(graft_context *context, const bench_wishes *wishes) {
-  enum { SIDE = 8192 };
-  const size_t copy_bytes = (size_t)1 << 30;
-  tool_device_list devices;
-  graft_device_peaks peaks;
-  graft_status status = tool_device_list_open(context, wishes->devices, &devices);
-  if (status == GRAFT_OK)
-    status = graft_device_peaks_measure(devices.items[0], copy_bytes, SIDE, graft_context_error_slot(context), &peaks);
-  if (status != GRAFT_OK) return tool_report(graft_context_error(context));
-  if (wishes->as_json) return tool_print_json(describe_device_peaks(devices.items[0], &peaks));
-  print_device_peaks(&peaks);
-  return tool_finish_output(TOOL_OK);
-}
-
 static int bench_peak(graft_context *context, const bench_wishes *wishes) {
-  if (wishes->devices != NULL && strncmp(wishes->devices, "cpu", 3) != 0) return bench_device_peak(context, wishes);
   tool_peaks peaks;
-  if (tool_measure_peaks(context, &peaks) != GRAFT_OK) return tool_report(graft_context_error(context));
-  if (wishes->as_json) return tool_print_json(tool_describe_peaks(&peaks));
-  print_peaks(&peaks);
+  tool_device_list devices;
+  graft_status status = tool_device_list_open(context, wishes->devices, &devices);
+  if (status == GRAFT_OK) status = tool_peaks_measure(context, devices.items[0], &peaks);
+  if (status != GRAFT_OK) return tool_report(graft_context_error(context));
+  if (peaks.kind == TOOL_PEAKS_NONE) return tool_report(graft_context_error(context));
+  if (wishes->as_json) return tool_print_json(tool_peaks_describe(&peaks));
+  tool_peaks_print(&peaks);
   return tool_finish_output(TOOL_OK);
 }
 
 // Times of one generation, by phase.
 typedef struct phases {
   double begun[GRAFT_PHASE_DECODE + 1], ended[GRAFT_PHASE_DECODE + 1];
+  double first_step;  // the end of the first one of drawing
 } phases;
 
 static void on_progress(void *user, graft_generate_phase phase, uint32_t n_done, uint32_t n_steps) {
   phases *p = user;
   if (n_done == 0) p->begun[phase] = tool_now();
   if (n_done == n_steps) p->ended[phase] = tool_now();
+  if (n_done == 1 && phase == GRAFT_PHASE_DENOISE) p->first_step = tool_now();
 }
 
 // Work of all steps of all plans, counted while they run.
@@ -168,7 +93,17 @@ static graft_status generate_once(graft_pipeline *pipeline, const bench_wishes *
 
 typedef struct generate_times {
   double first, total, denoise, decode, flops;  // seconds, medians after the first; floating-point operations of a run
+  double first_step;                            // from opening the model to the end of the first step
+  double pinned_bytes;                          // the most of host memory that was pinned for the device at one time
+  tool_peaks peaks;                             // of the CPU; for other devices none
 } generate_times;
+
+static double count_pinned(const graft_device *device) {
+  const graft_cuda_runs_service *service = graft_device_service(device, GRAFT_CUDA_RUNS_SERVICE);
+  graft_cuda_run_counts counts = {.struct_size = sizeof counts};
+  if (service != NULL) service->count(device, &counts);
+  return (double)counts.peak_pinned_bytes;
+}
 
 static graft_status time_generations(graft_context *context, const bench_wishes *w, const char *path,
                                      generate_times *out_times) {
@@ -184,14 +119,18 @@ static graft_status time_generations(graft_context *context, const bench_wishes 
   GRAFT_TRY(graft_pipeline_open(context, path, &options, &pipeline));
   graft_status status = generate_once(pipeline, w, &count, false, &unused);
   out_times->first = tool_now() - begun;
+  out_times->first_step = count.phases.first_step - begun;
   for (int64_t i = 0; i < w->n_runs && status == GRAFT_OK; ++i) {
     status = generate_once(pipeline, w, &count, false, &totals[i]);
     denoise[i] = count.phases.ended[GRAFT_PHASE_DENOISE] - count.phases.begun[GRAFT_PHASE_DENOISE];
     decode[i] = count.phases.ended[GRAFT_PHASE_DECODE] - count.phases.begun[GRAFT_PHASE_DECODE];
   }
   if (status == GRAFT_OK) status = generate_once(pipeline, w, &count, true, &unused);
+  out_times->pinned_bytes = count_pinned(devices.items[0]);
   graft_pipeline_close(pipeline);
   GRAFT_TRY(status);
+  const bool is_host = strcmp(graft_device_backend(devices.items[0])->name, "cpu") == 0;
+  if (is_host) GRAFT_TRY(tool_peaks_measure(context, devices.items[0], &out_times->peaks));
   out_times->total = tool_median(totals, (size_t)w->n_runs);
   out_times->denoise = tool_median(denoise, (size_t)w->n_runs);
   out_times->decode = tool_median(decode, (size_t)w->n_runs);
@@ -199,33 +138,38 @@ static graft_status time_generations(graft_context *context, const bench_wishes 
   return GRAFT_OK;
 }
 
-static void print_generate(const bench_wishes *w, const generate_times *times, const tool_peaks *peaks) {
-  double gflops = times->flops / times->total * 1e-9;
-  printf("first picture      %8.3f s         opening the model included\n", times->first);
+static void print_generate(const bench_wishes *w, const generate_times *times) {
+  const double gflops = times->flops / times->total * 1e-9, peak = tool_peaks_gflops(&times->peaks, GRAFT_PRODUCT_F32);
+  printf("first picture      %8.3f s         opening the model included; its first step ends after %.3f s\n",
+         times->first, times->first_step);
   printf("a picture          %8.3f s         median of %lld\n", times->total, (long long)w->n_runs);
   printf("  drawing          %8.3f s\n  decoding         %8.3f s\n", times->denoise, times->decode);
-  printf("  work             %8.1f GFLOP     %.1f GFLOP/s, %.0f %% of the peak below\n", 1e-9 * times->flops, gflops,
-         100 * gflops / peaks->flops.gflops);
-  print_peaks(peaks);
+  printf("  work             %8.1f GFLOP     %.1f GFLOP/s", 1e-9 * times->flops, gflops);
+  if (peak > 0) printf(", %.0f %% of the peak below", 100 * gflops / peak);
+  if (times->pinned_bytes > 0) printf("\n  pinned memory    %8.1f MiB       at most", times->pinned_bytes / (1 << 20));
+  printf("\n");
+  tool_peaks_print(&times->peaks);
 }
 
-static json_t *describe_generate(const bench_wishes *w, const generate_times *times, const tool_peaks *peaks) {
-  return json_pack("{s:f, s:f, s:f, s:f, s:f, s:I, s:o}", "first_seconds", times->first, "seconds", times->total,
-                   "denoise_seconds", times->denoise, "decode_seconds", times->decode, "flops", times->flops, "runs",
-                   (json_int_t)w->n_runs, "peak", tool_describe_peaks(peaks));
+static json_t *describe_generate(const bench_wishes *w, const generate_times *times) {
+  json_t *json = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "first_seconds", times->first, "first_step_seconds",
+                           times->first_step, "seconds", times->total, "denoise_seconds", times->denoise,
+                           "decode_seconds", times->decode, "flops", times->flops, "runs", (json_int_t)w->n_runs);
+  if (times->pinned_bytes > 0)
+    json_object_set_new(json, "peak_pinned_bytes", json_integer((json_int_t)times->pinned_bytes));
+  if (times->peaks.kind != TOOL_PEAKS_NONE) json_object_set_new(json, "peak", tool_peaks_describe(&times->peaks));
+  return json;
 }
 
 static int bench_generate(graft_context *context, const bench_wishes *wishes) {
   char path[TOOL_PATH_BYTES];
   if (!tool_find_model(wishes->model, path)) return TOOL_FAILED;
   tool_catch_interrupt();
-  generate_times times;
-  tool_peaks peaks;
+  generate_times times = {.first = 0};
   graft_status status = time_generations(context, wishes, path, &times);
-  if (status == GRAFT_OK) status = tool_measure_peaks(context, &peaks);
   if (status != GRAFT_OK) return tool_report(graft_context_error(context));
-  if (wishes->as_json) return tool_print_json(describe_generate(wishes, &times, &peaks));
-  print_generate(wishes, &times, &peaks);
+  if (wishes->as_json) return tool_print_json(describe_generate(wishes, &times));
+  print_generate(wishes, &times);
   return tool_finish_output(TOOL_OK);
 }
 

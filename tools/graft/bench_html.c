@@ -10,7 +10,7 @@ graft_status tool_bench_write_html(const char *title, const tool_peaks *peaks, c
                                    graft_writer writer, graft_error *error) {
   const tool_page page = {tool_bench_page_html, tool_plan_page_css, tool_bench_page_js};
   json_t *data = json_pack("{s:s, s:s, s:o, s:O}", "title", title, "version", graft_version(), "peaks",
-                           tool_describe_peaks(peaks), "results", results);
+                           tool_peaks_describe(peaks), "results", results);
   graft_status status = tool_write_page(&page, title, data, writer, error);
   json_decref(data);
   return status;

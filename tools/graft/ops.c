@@ -66,7 +66,7 @@ typedef enum action { LIST, TEST, BENCH, N_ACTIONS } action;
 static const char *const action_names[N_ACTIONS] = {"list", "test", "bench"};
 
 static int act(action what, const tool_ops_wishes *wishes) {
-  graft_context *context = tool_open_context(wishes->n_threads);
+  graft_context *context = tool_open_planning_context(&(tool_planning){wishes->n_threads, NULL, wishes->device});
   if (context == NULL) return TOOL_FAILED;
   int code = TOOL_OK;
   if (what == LIST) code = list(context, wishes);

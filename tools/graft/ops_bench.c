@@ -5,6 +5,7 @@
 
 #include "testing/bench.h"
 #include "tools/graft/bench.h"
+#include "tools/graft/device_list.h"
 #include "tools/graft/ops.h"
 
 typedef struct bench_run {
@@ -16,10 +17,28 @@ typedef struct bench_run {
   uint32_t n_measured;
 } bench_run;
 
-// Of what the machine can do: arithmetic or memory, whichever the kernel uses more of.
-static double percent_of_peak(const bench_run *run, const graft_bench_result *result) {
-  double of_flops = result->gflops / run->peaks.flops.gflops;
-  double of_memory = result->gbytes / run->peaks.bandwidth.read_gbytes;
+static graft_dtype dtype_of(const bench_run *run, const graft_case_input *input) {
+  const bool is_changed = run->wishes->dtype != NULL && input->dtype != NULL && input->dtype->is_float;
+  return is_changed ? run->wishes->dtype : input->dtype;
+}
+
+// What is multiplied: bytes where there are any, else the type of the first floats, which are the activations.
+static graft_device_product product_of(const bench_run *run, const graft_op_case *sample) {
+  graft_dtype floats = NULL;
+  for (uint32_t i = 0; i < sample->n_inputs; ++i) {
+    const graft_dtype dtype = dtype_of(run, &sample->inputs[i]);
+    if (dtype == GRAFT_I8) return GRAFT_PRODUCT_I8;
+    if (floats == NULL && dtype != NULL && dtype->is_float) floats = dtype;
+  }
+  return floats == GRAFT_BF16 ? GRAFT_PRODUCT_BF16 : floats == GRAFT_F16 ? GRAFT_PRODUCT_F16 : GRAFT_PRODUCT_F32;
+}
+
+// Of what the device can do: arithmetic or memory, whichever the kernel uses more of. Negative where that is not known.
+static double percent_of_peak(const bench_run *run, const graft_op_case *sample, const graft_bench_result *result) {
+  const double gflops = tool_peaks_gflops(&run->peaks, product_of(run, sample));
+  const double gbytes = tool_peaks_gbytes(&run->peaks);
+  if (gbytes <= 0 || (gflops <= 0 && result->flops > 0)) return -1;
+  const double of_flops = gflops > 0 ? result->gflops / gflops : 0, of_memory = result->gbytes / gbytes;
   return 100 * (of_flops > of_memory ? of_flops : of_memory);
 }
 
@@ -35,16 +54,23 @@ static json_t *describe_shapes(const graft_op_case *sample) {
 }
 
 static json_t *describe(const bench_run *run, const graft_bench_options *options, const graft_bench_result *result) {
-  return json_pack("{s:s, s:s, s:o, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i}", "op", options->op->name, "case",
-                   options->sample->name, "shapes", describe_shapes(options->sample), "kernel", options->kernel->name,
-                   "ms", 1e3 * result->median_seconds, "best_ms", 1e3 * result->best_seconds, "gflop_per_s",
-                   result->gflops, "gb_per_s", result->gbytes, "flops", result->flops, "bytes", result->bytes,
-                   "percent_of_peak", percent_of_peak(run, result), "runs", (int)result->n_runs);
+  const double percent = percent_of_peak(run, options->sample, result);
+  json_t *json = json_pack(
+      "{s:s, s:s, s:o, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:i}", "op", options->op->name, "case",
+      options->sample->name, "shapes", describe_shapes(options->sample), "kernel", options->kernel->name, "products",
+      graft_device_product_name(product_of(run, options->sample)), "ms", 1e3 * result->median_seconds, "best_ms",
+      1e3 * result->best_seconds, "gflop_per_s", result->gflops, "gb_per_s", result->gbytes, "flops", result->flops,
+      "bytes", result->bytes, "runs", (int)result->n_runs);
+  if (percent >= 0) json_object_set_new(json, "percent_of_peak", json_real(percent));
+  return json;
 }
 
 static void print_result(const bench_run *run, const graft_bench_options *options, const graft_bench_result *result) {
-  printf("  %-41s %9.4f %8.1f %8.1f %5.0f %%\n", options->kernel->name, 1e3 * result->median_seconds, result->gflops,
-         result->gbytes, percent_of_peak(run, result));
+  const double percent = percent_of_peak(run, options->sample, result);
+  printf("  %-41s %9.4f %8.1f %8.1f", options->kernel->name, 1e3 * result->median_seconds, result->gflops,
+         result->gbytes);
+  if (percent >= 0) printf(" %5.0f %%", percent);
+  printf("\n");
   fflush(stdout);
 }
 
@@ -128,15 +154,17 @@ static int print_page(const bench_run *run) {
 
 int tool_ops_bench(graft_context *context, const tool_ops_wishes *wishes) {
   bench_run run = {.context = context, .wishes = wishes};
+  tool_device_list devices;
   tool_catch_interrupt();
-  graft_status status = graft_device_open(context, wishes->device, &run.device);
-  if (status == GRAFT_OK) status = tool_measure_peaks(context, &run.peaks);
+  graft_status status = tool_device_list_open(context, wishes->device, &devices);
+  if (status == GRAFT_OK) run.device = devices.items[0];
+  if (status == GRAFT_OK) status = tool_peaks_measure(context, run.device, &run.peaks);
   if (status != GRAFT_OK) return tool_report(graft_context_error(context));
   run.list = wishes->as_json || wishes->as_html ? json_array() : NULL;
   if (run.list == NULL) {
-    printf("peak: %.1f GFLOP/s (%s), %.1f GB/s read, %d threads\n", run.peaks.flops.gflops, run.peaks.flops.target,
-           run.peaks.bandwidth.read_gbytes, run.peaks.flops.n_threads);
-    printf("  %-41s %9s %8s %8s %7s\n", "kernel", "ms", "GFLOP/s", "GB/s", "of peak");
+    tool_peaks_print(&run.peaks);
+    printf("  %-41s %9s %8s %8s%s\n", "kernel", "ms", "GFLOP/s", "GB/s",
+           run.peaks.kind != TOOL_PEAKS_NONE ? " of peak" : "");
   }
   status = bench_all(&run);
   if (status != GRAFT_OK) {

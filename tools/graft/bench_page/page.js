@@ -3,11 +3,16 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
 const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const peaks = data.peaks;
-const roofs = [["int8", peaks.i8_gops], ["bf16", peaks.bf16_gflops], ["f32", peaks.f32_gflops]].filter((r) => r[1] > 0);
+// Of the CPU, or of another device in TOP/s; what was not measured is not there.
+const products = [["int8", peaks.i8_gops, peaks.i8_tops], ["f8_e4m3", undefined, peaks.f8_e4m3_tops],
+  ["bf16", peaks.bf16_gflops, peaks.bf16_tops], ["f16", undefined, peaks.f16_tops], ["f32", peaks.f32_gflops, peaks.f32_tops]];
+const roofs = products.map(([name, gops, tops]) => [name, gops ?? 1000 * tops]).filter((r) => r[1] > 0).sort((a, b) => b[1] - a[1]);
+const memory = peaks.read_gb_per_s ?? peaks.copy_gb_per_s;
 const ops = [...new Set(data.results.map((r) => r.op))].sort();
 const colour = (op) => `hsl(${(ops.indexOf(op) * 360) / ops.length} 62% 48%)`;
 const number = (v, digits = 1) => v.toLocaleString("en", {minimumFractionDigits: digits, maximumFractionDigits: digits});
-const state = {chosen: null, hovered: null, sort: "percent_of_peak", descending: true, search: ""};
+const rate = (gops) => (gops < 10000 ? `${number(gops, 0)} GOP/s` : `${number(gops / 1000)} TOP/s`);
+const state = {chosen: null, hovered: null, sort: memory ? "percent_of_peak" : "ms", descending: true, search: ""};
 
 function element(tag, text, className) {
   const e = document.createElement(tag);
@@ -17,9 +22,12 @@ function element(tag, text, className) {
 }
 
 function showCards() {
-  const cards = roofs.map(([name, value]) => [`${number(value, 0)} GOP/s`, `${name} products, ${peaks.target}`]);
-  cards.push([`${number(peaks.read_gb_per_s)} GB/s`, "memory read"], [`${number(peaks.copy_gb_per_s)} GB/s`, "memory copy"]);
-  cards.push([`${peaks.threads}`, "threads"], [`${number(peaks.clock_ghz, 2)} GHz`, "clock"]);
+  const cards = roofs.map(([name, value]) => [rate(value), `${name} products${peaks.target ? `, ${peaks.target}` : ""}`]);
+  if (peaks.device) cards.unshift([peaks.device, "device"]);
+  if (peaks.read_gb_per_s) cards.push([`${number(peaks.read_gb_per_s)} GB/s`, "memory read"]);
+  if (peaks.copy_gb_per_s) cards.push([`${number(peaks.copy_gb_per_s)} GB/s`, "memory copy"]);
+  if (peaks.threads) cards.push([`${peaks.threads}`, "threads"]);
+  if (peaks.clock_ghz) cards.push([`${number(peaks.clock_ghz, 2)} GHz`, "clock"]);
   for (const [value, label] of cards) {
     const card = element("div", undefined, "card");
     card.append(element("b", value), element("span", label));
@@ -31,7 +39,7 @@ function showCards() {
 const points = data.results.filter((r) => r.flops > 0 && r.bytes > 0).map((r) => ({
   r, x: r.flops / r.bytes, y: r.gflop_per_s
 }));
-const margin = {left: 64, right: 96, top: 16, bottom: 42};
+const margin = {left: 64, right: 150, top: 16, bottom: 42};
 let scale = null;
 
 function makeScale(width, height) {
@@ -70,14 +78,19 @@ function drawGrid(c, width, height) {
 }
 
 function drawRoofs(c) {
-  const left = 10 ** scale.x0, right = 10 ** scale.x1, memory = peaks.read_gb_per_s;
+  if (!memory) return;
+  const left = 10 ** scale.x0, right = 10 ** scale.x1, highest = roofs.length ? roofs[0][1] : 10 ** scale.y1;
+  const from = Math.max(left, 10 ** scale.y0 / memory);
   c.textAlign = "left";
   c.strokeStyle = c.fillStyle = style("--ink");
+  c.beginPath(), c.moveTo(scale.x(from), scale.y(from * memory));
+  c.lineTo(scale.x(Math.min(right, highest / memory)), scale.y(Math.min(right * memory, highest))), c.stroke();
+  let above = -Infinity;  // where the last name stands: similar roofs must not write over each other
   for (const [name, top] of roofs) {
-    const knee = top / memory;
-    c.beginPath(), c.moveTo(scale.x(Math.max(left, 10 ** scale.y0 / memory)), scale.y(Math.max(left * memory, 10 ** scale.y0)));
-    c.lineTo(scale.x(knee), scale.y(top)), c.lineTo(scale.x(right), scale.y(top)), c.stroke();
-    c.fillText(`${name} ${number(top, 0)}`, scale.x(right) + 6, scale.y(top) + 4);
+    const y = scale.y(top);
+    above = Math.max(y + 4, above + 13);
+    if (top / memory < right) c.beginPath(), c.moveTo(scale.x(top / memory), y), c.lineTo(scale.x(right), y), c.stroke();
+    c.fillText(`${name} ${rate(top)}`, scale.x(right) + 6, above);
   }
 }
 
@@ -101,7 +114,8 @@ function draw() {
   c.globalAlpha = 1;
   const p = state.hovered;
   if (!p) return;
-  const text = `${p.r.kernel}, ${p.r.case}: ${number(p.y)} GOP/s, ${number(p.r.percent_of_peak, 0)} %`;
+  const share = p.r.percent_of_peak === undefined ? "" : `, ${number(p.r.percent_of_peak, 0)} % of the peak (${p.r.products})`;
+  const text = `${p.r.kernel}, ${p.r.case}: ${rate(p.y)}${share}`;
   const x = Math.min(scale.x(p.x) + 10, width - c.measureText(text).width - 12);
   c.fillStyle = style("--panel"), c.fillRect(x - 4, scale.y(p.y) - 26, c.measureText(text).width + 8, 18);
   c.fillStyle = style("--ink"), c.textAlign = "left", c.fillText(text, x, scale.y(p.y) - 13);
@@ -118,7 +132,7 @@ function nearest(event) {
 }
 
 const columns = [["op", "operator"], ["case", "case"], ["kernel", "kernel"], ["ms", "ms", 4], ["gflop_per_s", "GOP/s", 1],
-  ["gb_per_s", "GB/s", 1], ["percent_of_peak", "% of peak", 0]];
+  ["gb_per_s", "GB/s", 1], ["percent_of_peak", "% of peak", 0]].filter(([key]) => memory || key !== "percent_of_peak");
 
 function matches(r) {
   return !state.search || `${r.op} ${r.case} ${r.kernel}`.toLowerCase().includes(state.search);
@@ -136,13 +150,14 @@ function showTable() {
     row.append(cell);
   }
   head.replaceChildren(row);
-  const order = (a, b) => (a[state.sort] < b[state.sort] ? -1 : a[state.sort] > b[state.sort] ? 1 : 0);
+  const value = (r) => r[state.sort] ?? -1;
+  const order = (a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0);
   const found = data.results.filter(matches).sort((a, b) => (state.descending ? order(b, a) : order(a, b)));
   byId("n-found").textContent = `${found.length} of ${data.results.length}`;
   body.replaceChildren(...found.map((r) => {
     const line = element("tr", undefined, r === state.chosen ? "chosen" : "");
     for (const [key, , digits] of columns)
-      line.append(element("td", digits === undefined ? r[key] : number(r[key], digits), digits === undefined ? "" : "number"));
+      line.append(element("td", digits === undefined ? r[key] : r[key] === undefined ? "–" : number(r[key], digits), digits === undefined ? "" : "number"));
     line.onclick = () => choose(r);
     return line;
   }));
