@@ -63,6 +63,7 @@ graft_status graft_generation_decode(generation *g) {
   graft_generation_progress(g, GRAFT_PHASE_DECODE, 0, g->request->n_images);
   GRAFT_TRY(graft_tensor_desc_init(GRAFT_F32, 4, shape, g->error, &image));
   GRAFT_TRY(graft_pipeline_decoder(g->pipeline, &request, &stage));
+  graft_generation_show_plan(g, stage);
   GRAFT_TRY(allocate_result(g, &image));
   for (uint32_t i = 0; i < g->request->n_images; ++i) {
     GRAFT_TRY(decode_image(g, stage, i));

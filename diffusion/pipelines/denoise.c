@@ -32,6 +32,9 @@ static graft_status load(generation *g) {
   for (uint32_t i = 0; i < g->n_prompts; ++i) {
     request.n_tokens = (int32_t)g->prompts[i].ids.n_ids;
     GRAFT_TRY(graft_pipeline_transformer(g->pipeline, &request, &g->prompts[i].transformer));
+    if (i == 0 || g->prompts[i].transformer != g->prompts[0].transformer) {
+      graft_generation_show_plan(g, g->prompts[i].transformer);
+    }
     request.with_blocks = false;
   }
   graft_pipeline_drop_stages(g->pipeline, &request);

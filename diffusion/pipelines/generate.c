@@ -8,6 +8,10 @@ void graft_generation_progress(const generation *g, graft_generate_phase phase, 
   if (g->callbacks->on_progress) g->callbacks->on_progress(g->callbacks->user, phase, n_done, n_steps);
 }
 
+void graft_generation_show_plan(const generation *g, const pipeline_stage *stage) {
+  if (g->callbacks->on_plan) g->callbacks->on_plan(g->callbacks->user, stage->request.stage, stage->plan);
+}
+
 // Who is told about the steps of a run, and about which plan's.
 typedef struct step_observer {
   const generation *g;

@@ -30,6 +30,8 @@ typedef struct generation {
 
 // generate.c: what every phase uses.
 void graft_generation_progress(const generation *g, graft_generate_phase phase, uint32_t n_done, uint32_t n_steps);
+// Tells the caller of the plan of |stage|, which is about to be used.
+void graft_generation_show_plan(const generation *g, const pipeline_stage *stage);
 GRAFT_NODISCARD graft_status graft_generation_run(const generation *g, const pipeline_stage *stage);
 // Hands a contiguous tensor of |rank| dimensions to the caller's on_tensor.
 GRAFT_NODISCARD graft_status graft_generation_dump(const generation *g, const char *name, const graft_tensor_desc *desc,

@@ -77,7 +77,9 @@ static graft_status open_stage(const generation *g, const generation_prompt *pro
                                        .width = g->request->width,
                                        .height = g->request->height,
                                        .n_tokens = (int32_t)prompt->ids.n_ids};
-  return graft_pipeline_stage_open(g->pipeline, &request, 0, stage);
+  GRAFT_TRY(graft_pipeline_stage_open(g->pipeline, &request, 0, stage));
+  graft_generation_show_plan(g, stage);
+  return GRAFT_OK;
 }
 
 graft_status graft_generation_encode(generation *g) {

@@ -192,6 +192,8 @@ typedef struct graft_generate_callbacks {
   graft_status (*on_tensor)(void *user, const char *name, const graft_tensor_desc *desc, const void *data);
   // Before and after each step of a plan, for profiles. |plan| tells what the step is (graft_plan_step).
   void (*on_plan_step)(void *user, graft_pipeline_stage stage, const graft_plan *plan, uint32_t step, bool is_end);
+  // Once for each plan of a generation, before it runs for the first time. Borrowed for the call.
+  void (*on_plan)(void *user, graft_pipeline_stage stage, const graft_plan *plan);
 } graft_generate_callbacks;
 
 // Pictures. Owned by the caller; released with graft_generate_result_release.

@@ -1,4 +1,5 @@
 // `--device`: one or several, with words for their backends; the private devices that find wrong ones.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,9 +106,39 @@ static void SC9_private_devices_are_listed_and_tested(void **state) {
 
 static void bench_takes_several_devices(void **state) {
   (void)state;
-  assert_prints(GRAFT(NULL, "bench", "generate", "-m", model.path, "--runs", "1", "--steps", "1", "--size", "8x8",
-                      "--device", "private lacks=softmax,cpu"),
-                "a picture");
+  program_result result = GRAFT(NULL, "bench", "generate", "-m", model.path, "--runs", "1", "--steps", "1", "--size",
+                                "8x8", "--device", "private lacks=softmax,cpu");
+  assert_code(&result, 0);
+  assert_holds(result.output, "a picture");
+  assert_holds(result.errors, "graft: of ");
+  program_result_release(&result);
+}
+
+// The line's number of steps, 0 where there is none; those of private:0 and of cpu:0, and copies.
+static unsigned count_told(const char *devices, const char *quiet, unsigned n[3]) {
+  program_result result = GRAFT(folder.path, "generate", "-m", model.path, "-p", "x", "--steps", "1", "--size", "8x8",
+                                "--device", devices, "-o", "told.png", quiet);
+  assert_code(&result, 0);
+  unsigned total = 0;
+  const char *line = strstr(result.errors, "graft: of ");
+  if (line != NULL) {
+    assert_int_equal(sscanf(line, "graft: of %u steps private:0 runs %u in ", &total, &n[0]), 2);
+    assert_int_equal(sscanf(strstr(line, ", cpu:0 runs "), ", cpu:0 runs %u in ", &n[1]), 1);
+    assert_int_equal(sscanf(strstr(line, "; "), "; %u copies between them\n", &n[2]), 1);
+  }
+  program_result_release(&result);
+  return total;
+}
+
+static void SC1_several_devices_are_told_in_one_line(void **state) {
+  (void)state;
+  unsigned n[3] = {0};
+  unsigned total = count_told("private,cpu", "--guidance=2", n);
+  assert_true(total > 0 && n[0] == total && n[1] == 0);
+  total = count_told("private lacks=rms_norm,cpu", "--fusion=off", n);
+  assert_true(n[0] > 0 && n[1] > 0 && n[0] + n[1] == total && n[2] > 1);
+  assert_int_equal(count_told("private lacks=rms_norm,cpu", "-q", n), 0);
+  assert_int_equal(count_told("cpu", "--guidance=2", n), 0);
 }
 
 // The model that ships has weights worth bringing to a device. However little memory that has, few plans are made until
@@ -165,6 +196,7 @@ int main(void) {
       cmocka_unit_test(KS6_plan_says_where_each_step_runs_and_why),
       cmocka_unit_test(SC9_private_devices_are_listed_and_tested),
       cmocka_unit_test(bench_takes_several_devices),
+      cmocka_unit_test(SC1_several_devices_are_told_in_one_line),
       cmocka_unit_test(SC1_what_has_no_room_at_all_runs_elsewhere),
       cmocka_unit_test(SC4_memory_that_is_too_small_is_named_in_a_unit_that_fits),
       cmocka_unit_test(wrong_devices_are_refused_with_a_sentence),

@@ -156,6 +156,20 @@ static void values_out_of_range_are_refused(void **state) {
   assert_refused(GRAFT(NULL, "plan", "--tokens", "0"), 2, "from 1");
   assert_refused(GRAFT(NULL, "bench", "speed"), 2, "graft bench peak");
   assert_refused(GRAFT(NULL, "bench"), 2, "graft bench peak");
+  // Options of another subject are not left unread.
+  assert_refused(GRAFT(NULL, "bench", "transformer", "--steps", "3"), 2, "transformer has no use for --steps");
+  assert_refused(GRAFT(NULL, "bench", "transformer", "--transformer", "x"), 2, "has no use for --transformer");
+  assert_refused(GRAFT(NULL, "bench", "transformer", "-p", "x"), 2, "has no use for --prompt");
+  assert_refused(GRAFT(NULL, "bench", "generate", "--tokens", "9"), 2, "generate has no use for --tokens");
+  static const char *const of_others[][2] = {{"--model", "x"},   {"--prompt", "x"}, {"--transformer", "x"},
+                                             {"--type", "bf16"}, {"--steps", "1"},  {"--size", "8x8"},
+                                             {"--tokens", "1"},  {"--runs", "1"},   {"--fusion", "off"}};
+  for (size_t i = 0; i < sizeof of_others / sizeof of_others[0]; ++i) {
+    program_result result = GRAFT(NULL, "bench", "peak", of_others[i][0], of_others[i][1]);
+    assert_code(&result, 2);
+    assert_holds(result.errors, "peak has no use for --");
+    program_result_release(&result);
+  }
   assert_refused(GRAFT(NULL, "ops"), 2, "graft ops list");
   assert_refused(GRAFT(NULL, "ops", "show"), 2, "graft ops list");
   assert_refused(GRAFT(NULL, "inspect"), 2, "name a file or a folder");

@@ -9,7 +9,7 @@
 #include "graft/cuda.h"
 #include "graft/diffusion.h"
 #include "tools/graft/bench_transformer.h"
-#include "tools/graft/device_list.h"
+#include "tools/graft/placement.h"
 #include "tools/graft/progress.h"
 #include "tools/graft/tool.h"
 #include "tools/graft/weight_type.h"
@@ -20,8 +20,11 @@ typedef struct bench_wishes {
   const char *model, *prompt, *fusion, *transformer, *type_name, *devices;
   graft_weight_type type;
   int64_t n_runs, n_threads, n_steps, n_tokens, size[2];
-  bool as_json, has_steps, has_size;
+  bool as_json, has_steps, has_size, has_runs;
 } bench_wishes;
+
+// What can be measured.
+typedef enum bench_subject { GENERATE = 1, TRANSFORMER = 2, PEAK = 4 } bench_subject;
 
 static int compare_doubles(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
@@ -58,9 +61,10 @@ static void on_progress(void *user, graft_generate_phase phase, uint32_t n_done,
   if (n_done == 1 && phase == GRAFT_PHASE_DENOISE) p->first_step = tool_now();
 }
 
-// Work of all steps of all plans, counted while they run.
+// Work of all steps of all plans, counted while they run, and where they do.
 typedef struct work_count {
   phases phases;
+  tool_placement placement;
   double flops;
 } work_count;
 
@@ -72,17 +76,25 @@ static void count_step(void *user, graft_pipeline_stage stage, const graft_plan 
   ((work_count *)user)->flops += info.flops;
 }
 
+static void on_plan(void *user, graft_pipeline_stage stage, const graft_plan *plan) {
+  (void)stage;
+  tool_placement_add(&((work_count *)user)->placement, plan);
+}
+
 static graft_status generate_once(graft_pipeline *pipeline, const bench_wishes *w, work_count *count, bool counts_work,
                                   double *out_seconds) {
   graft_generate_request request = {.struct_size = sizeof request};
   graft_generate_request_init(pipeline, &request);
-  request.prompt = w->prompt;
+  request.prompt = w->prompt != NULL ? w->prompt : "a red apple on a blue background";
   if (w->has_steps) request.n_steps = w->n_steps < INT32_MAX ? (int32_t)w->n_steps : INT32_MAX;
   if (w->has_size) request.width = (int32_t)w->size[0];
   if (w->has_size) request.height = (int32_t)w->size[1];
   graft_generate_callbacks callbacks = {
       .struct_size = sizeof callbacks, .user = count, .abort = tool_is_interrupted, .on_progress = on_progress};
-  if (counts_work) callbacks.on_plan_step = count_step;
+  if (counts_work) {
+    callbacks.on_plan_step = count_step;
+    callbacks.on_plan = on_plan;
+  }
   graft_generate_result result = {.struct_size = sizeof result};
   double begun = tool_now();
   GRAFT_TRY(graft_pipeline_generate(pipeline, &request, &callbacks, &result));
@@ -129,6 +141,7 @@ static graft_status time_generations(graft_context *context, const bench_wishes 
   out_times->pinned_bytes = count_pinned(devices.items[0]);
   graft_pipeline_close(pipeline);
   GRAFT_TRY(status);
+  tool_placement_print(&count.placement);
   const bool is_host = strcmp(graft_device_backend(devices.items[0])->name, "cpu") == 0;
   if (is_host) GRAFT_TRY(tool_peaks_measure(context, devices.items[0], &out_times->peaks));
   out_times->total = tool_median(totals, (size_t)w->n_runs);
@@ -189,8 +202,37 @@ static int bench_transformer(graft_context *context, const bench_wishes *w) {
   return tool_bench_transformer(context, &wishes);
 }
 
+static bench_subject subject_of(const char *what) {
+  if (strcmp(what, "generate") == 0) return GENERATE;
+  if (strcmp(what, "transformer") == 0) return TRANSFORMER;
+  return strcmp(what, "peak") == 0 ? PEAK : 0;
+}
+
+// An option that was given and that |subject| would leave unread, or NULL.
+static const char *find_idle_option(const bench_wishes *w, bench_subject subject) {
+  const struct {
+    const char *name;
+    bool is_given;
+    unsigned subjects;
+  } options[] = {
+      {"--model", w->model != NULL, GENERATE | TRANSFORMER},
+      {"--prompt", w->prompt != NULL, GENERATE},
+      {"--transformer", w->transformer != NULL, GENERATE},
+      {"--type", w->type_name != NULL, GENERATE | TRANSFORMER},
+      {"--steps", w->has_steps, GENERATE},
+      {"--size", w->has_size, GENERATE | TRANSFORMER},
+      {"--tokens", w->n_tokens > 0, TRANSFORMER},
+      {"--runs", w->has_runs, GENERATE | TRANSFORMER},
+      {"--fusion", w->fusion != NULL, GENERATE | TRANSFORMER},
+  };
+  for (size_t i = 0; i < sizeof options / sizeof options[0]; ++i) {
+    if (options[i].is_given && !(options[i].subjects & subject)) return options[i].name;
+  }
+  return NULL;
+}
+
 static int run(const tool_command *self, int argc, char **argv) {
-  bench_wishes w = {.prompt = "a red apple on a blue background", .n_runs = 5};
+  bench_wishes w = {.n_runs = 5};
   const tool_option options[] = {
       {"model", 'm', TOOL_TEXT, "FOLDER",
        "generate: model (default: the one that ships with graft). transformer: whose sizes (default: Z-Image's 6 "
@@ -198,14 +240,14 @@ static int run(const tool_command *self, int argc, char **argv) {
        &w.model, 0, 0, NULL},
       {"prompt", 'p', TOOL_TEXT, "TEXT", "generate: what to draw.", &w.prompt, 0, 0, NULL},
       {"device", 0, TOOL_TEXT, "NAMES", TOOL_DEVICES_HELP, &w.devices, 0, 0, NULL},
-      {"transformer", 0, TOOL_TEXT, "FILE", TOOL_TRANSFORMER_HELP, &w.transformer, 0, 0, NULL},
+      {"transformer", 0, TOOL_TEXT, "FILE", "generate: " TOOL_TRANSFORMER_HELP, &w.transformer, 0, 0, NULL},
       {"type", 0, TOOL_TEXT, "TYPE", TOOL_TYPE_HELP, &w.type_name, 0, 0, NULL},
       {"steps", 0, TOOL_INT, "N", "generate: sampler steps (default: the model's).", &w.n_steps, 1, TOOL_NO_LIMIT,
        &w.has_steps},
       {"size", 0, TOOL_SIZE, "WxH", "Size in pixels (default: the model's; transformer: 1024x1024).", w.size, 1, 1e6,
        &w.has_size},
       {"tokens", 0, TOOL_INT, "N", "transformer: tokens of the prompt (default: 77).", &w.n_tokens, 1, 1 << 20, NULL},
-      {"runs", 0, TOOL_INT, "N", "Runs after the first (default: 5).", &w.n_runs, 1, MAX_RUNS, NULL},
+      {"runs", 0, TOOL_INT, "N", "Runs after the first (default: 5).", &w.n_runs, 1, MAX_RUNS, &w.has_runs},
       {"threads", 0, TOOL_INT, "N", "CPU threads (default: all cores).", &w.n_threads, 1, 1024, NULL},
       {"fusion", 0, TOOL_TEXT, "RULES", "on, off, or fusion rules to leave out: -swiglu,-gated_residual.", &w.fusion, 0,
        0, NULL},
@@ -216,14 +258,16 @@ static int run(const tool_command *self, int argc, char **argv) {
   int parsed = tool_parse(self, argc, argv, options, sizeof options / sizeof options[0], &what, 1, &n);
   if (parsed == TOOL_PARSED) parsed = tool_weight_type(self, w.type_name, &w.type);
   if (parsed != TOOL_PARSED) return parsed;
-  bool is_peak = n == 1 && strcmp(what, "peak") == 0, is_transformer = n == 1 && strcmp(what, "transformer") == 0;
-  if (n == 0 || (!is_peak && !is_transformer && strcmp(what, "generate") != 0))
+  const bench_subject subject = n == 1 ? subject_of(what) : 0;
+  if (subject == 0)
     return tool_usage(self, "say what to measure: graft bench generate, graft bench transformer, or graft bench peak");
+  const char *idle = find_idle_option(&w, subject);
+  if (idle != NULL) return tool_usage(self, "%s has no use for %s", what, idle);
   graft_context *context = tool_open_planning_context(&(tool_planning){w.n_threads, w.fusion, w.devices});
   if (context == NULL) return TOOL_FAILED;
-  int code = is_peak          ? bench_peak(context, &w)
-             : is_transformer ? bench_transformer(context, &w)
-                              : bench_generate(context, &w);
+  int code = subject == PEAK          ? bench_peak(context, &w)
+             : subject == TRANSFORMER ? bench_transformer(context, &w)
+                                      : bench_generate(context, &w);
   graft_context_destroy(context);
   return code;
 }

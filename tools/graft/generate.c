@@ -9,6 +9,7 @@
 #include "graft/diffusion.h"
 #include "tools/graft/device_list.h"
 #include "tools/graft/dump.h"
+#include "tools/graft/placement.h"
 #include "tools/graft/profile.h"
 #include "tools/graft/progress.h"
 #include "tools/graft/tool.h"
@@ -28,6 +29,7 @@ typedef struct wishes {
 typedef struct session {
   tool_progress progress;
   tool_profile *profile;
+  tool_placement placement;
   tool_dump dump;
   bool wants_dump, is_quiet;
   graft_error *error;
@@ -46,6 +48,12 @@ static graft_status on_tensor(void *user, const char *name, const graft_tensor_d
 static void on_plan_step(void *user, graft_pipeline_stage stage, const graft_plan *plan, uint32_t step, bool is_end) {
   session *s = user;
   tool_profile_step(s->profile, stage, plan, step, is_end);
+}
+
+static void on_plan(void *user, graft_pipeline_stage stage, const graft_plan *plan) {
+  session *s = user;
+  (void)stage;
+  tool_placement_add(&s->placement, plan);
 }
 
 // "picture.png" for one image, "picture-2.png" for the second of several.
@@ -128,6 +136,7 @@ static graft_status generate(graft_pipeline *pipeline, const wishes *w, const gr
                                         .dump_blocks = w->dump_blocks,
                                         .user = s,
                                         .on_progress = on_progress,
+                                        .on_plan = on_plan,
                                         .abort = tool_is_interrupted};
   if (w->dump != NULL) callbacks.on_tensor = on_tensor;
   if (w->profile != NULL) {
@@ -138,6 +147,7 @@ static graft_status generate(graft_pipeline *pipeline, const wishes *w, const gr
   graft_generate_result result = {.struct_size = sizeof result};
   graft_status status = graft_pipeline_generate(pipeline, request, &callbacks, &result);
   tool_progress_end(&s->progress);
+  if (status == GRAFT_OK && !w->is_quiet) tool_placement_print(&s->placement);
   if (status == GRAFT_OK) status = write_outputs(w, request, s, &result);
   graft_generate_result_release(&result);
   if (status == GRAFT_OK && !w->is_quiet)
