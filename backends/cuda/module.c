@@ -4,10 +4,12 @@
 
 #include "backends/cuda/device.h"
 #include "backends/cuda/function.h"
+#include "graft/versioned.h"
 
 struct graft_cuda_loaded {
   graft_cuda_loaded *next;
   const graft_cuda_module *source;
+  const char *name;
   CUmodule module;
   graft_cuda_function *functions;
 };
@@ -19,17 +21,22 @@ static graft_status load_module(graft_cuda_device *device, const graft_cuda_modu
     *out_loaded = loaded;
     return GRAFT_OK;
   }
+  graft_cuda_module module;
+  GRAFT_TRY(graft_versioned_copy(&module, sizeof module, source, "a graft_cuda_module", error));
+  if (module.name == NULL || module.image == NULL)
+    return GRAFT_FAIL(error, GRAFT_E_INVALID, "a graft_cuda_module has no name or no image");
   graft_cuda_loaded *loaded = calloc(1, sizeof *loaded);
   if (loaded == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory to load device code");
-  const CUresult result = device->driver.cuModuleLoadData(&loaded->module, source->image);
+  const CUresult result = device->driver.cuModuleLoadData(&loaded->module, module.image);
   graft_status status = graft_cuda_check(device, result, "loading device code", error);
   if (status != GRAFT_OK) {
-    graft_error_note(error, "module %s for sm_%d%d", source->name, device->info.compute_major,
+    graft_error_note(error, "module %s for sm_%d%d", module.name, device->info.compute_major,
                      device->info.compute_minor);
     free(loaded);
     return status;
   }
   loaded->source = source;
+  loaded->name = module.name;
   loaded->next = device->modules;
   device->modules = loaded;
   *out_loaded = loaded;
@@ -65,7 +72,7 @@ static graft_status add_function(graft_cuda_device *device, graft_cuda_loaded *l
   const CUresult result = device->driver.cuModuleGetFunction(&function->handle, loaded->module, name);
   graft_status status = graft_cuda_check(device, result, "finding a function of device code", error);
   if (status != GRAFT_OK) {
-    graft_error_note(error, "%s in module %s", name, loaded->source->name);
+    graft_error_note(error, "%s in module %s", name, loaded->name);
     free(function);
     return status;
   }

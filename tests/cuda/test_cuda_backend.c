@@ -15,6 +15,7 @@
 #include "graft/graft.h"
 #include "ops/binary/binary.h"
 #include "ops/conv2d/conv2d.h"
+#include "ops/linear_i8/linear_i8.h"
 #include "ops/scaled_dot_product_attention/scaled_dot_product_attention.h"
 #include "ops/unary/unary.h"
 
@@ -438,6 +439,74 @@ static void OP8_commands_of_another_size_are_refused(void **state) {
   close_well(&s);
 }
 
+static void OP8_device_code_of_another_size_is_refused(void **state) {
+  (void)state;
+  session s;
+  graft_cuda_function *function = NULL;
+  open_well("", &s);
+  const graft_cuda_module wrong[] = {
+      {.name = "tests", .image = "none"},  // nobody set its size
+      {.struct_size = 8, .name = "tests", .image = "none"},
+      {.struct_size = 12, .name = "tests", .image = "none"},
+      {.struct_size = 16, .name = "tests", .image = "none"},  // ends before the image
+      {.struct_size = sizeof wrong[0], .image = "none"},
+      {.struct_size = sizeof wrong[0], .name = "tests"},
+  };
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i) {
+    graft_error error = {0};
+    assert_int_equal(graft_cuda_function_load(s.device, &wrong[i], "f", 0, &error, &function), GRAFT_E_INVALID);
+    assert_non_null(strstr(error.message, "graft_cuda_module"));
+  }
+  assert_null(function);
+  close_well(&s);
+}
+
+// The largest tensors that there are: what kernels need beside them is counted, not wrapped around.
+static void the_largest_rows_are_counted(void **state) {
+  (void)state;
+  const int64_t largest = (int64_t)1 << 56;
+  const struct {
+    int64_t m, n, k;
+    graft_dtype x, weight;
+    size_t least_bytes;
+  } cases[] = {
+      {largest, 1, 1, GRAFT_F8_E4M3, GRAFT_I8, (size_t)(16 + 4) << 56},         // rows of 16 bytes, and their scales
+      {1, 1, largest, GRAFT_F8_E4M3, GRAFT_I8, (size_t)(1 + 1 + 1 + 4) << 56},  // a row of numbers, too
+      {256, 1, largest / 256, GRAFT_F8_E4M3, GRAFT_I8, (size_t)(1 + 1 + 4) << 56},
+      {1, 256, largest / 256, GRAFT_I8, GRAFT_F8_E4M3, (size_t)(1 + 1 + 4) << 56},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+    session s = {0};
+    graft_tensor_desc x, weight, scale;
+    reset(0, 0);
+    assert_int_equal(open_context("", &s.context), GRAFT_OK);
+    assert_int_equal(graft_device_open(s.context, "cuda:0", &s.device), GRAFT_OK);
+    assert_int_equal(graft_graph_create(s.context, &s.graph), GRAFT_OK);
+    const int64_t x_shape[] = {cases[i].m, cases[i].k}, weight_shape[] = {cases[i].n, cases[i].k}, one = 1;
+    assert_int_equal(graft_tensor_desc_init(cases[i].x, 2, x_shape, NULL, &x), GRAFT_OK);
+    assert_int_equal(graft_tensor_desc_init(cases[i].weight, 2, weight_shape, NULL, &weight), GRAFT_OK);
+    assert_int_equal(graft_tensor_desc_init(GRAFT_F32, 1, &one, NULL, &scale), GRAFT_OK);
+    graft_tensor *none = graft_graph_none();
+    const graft_linear_i8_inputs inputs = {
+        .x = graft_graph_input(s.graph, "x", &x),
+        .x_scale = cases[i].x == GRAFT_I8 ? graft_graph_input(s.graph, "x_scale", &scale) : none,
+        .weight = graft_graph_input(s.graph, "weight", &weight),
+        .weight_scale = none,
+        .bias = none};
+    const graft_linear_i8_attrs attrs = {.group = 1, .y_dtype = GRAFT_F8_E4M3};
+    graft_graph_output(s.graph, graft_linear_i8(s.graph, &inputs, &attrs), "y");
+    const graft_plan_options options = {
+        .struct_size = sizeof options, .device = s.device, .flags = GRAFT_PLAN_MEASURE_ONLY};
+    graft_memory_report memory = {.struct_size = sizeof memory};
+    if (graft_plan_create(s.graph, &options, &s.plan) != GRAFT_OK) {
+      fail_msg("%s", graft_context_error(s.context)->message);
+    }
+    graft_plan_memory(s.plan, &memory);
+    assert_true(memory.peak_bytes >= cases[i].least_bytes);
+    close_well(&s);
+  }
+}
+
 static void hopper_kernels_describe_their_tensors(void **state) {
   (void)state;
   session s;
@@ -496,6 +565,8 @@ int main(void) {
       cmocka_unit_test(cancelled_plans_run_again),
       cmocka_unit_test(plans_made_anew_take_over_graphs),
       cmocka_unit_test(OP8_commands_of_another_size_are_refused),
+      cmocka_unit_test(OP8_device_code_of_another_size_is_refused),
+      cmocka_unit_test(the_largest_rows_are_counted),
       cmocka_unit_test(hopper_kernels_describe_their_tensors),
       cmocka_unit_test(any_call_may_fail),
       cmocka_unit_test(the_device_may_be_lost_at_any_call),
