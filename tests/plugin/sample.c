@@ -4,7 +4,21 @@
 #include "graft/cpu.h"
 #include "graft/plugin.h"
 
-enum { GOOD, SYMBOL_MISSING, NEWER, NOTHING, EMPTY, NULL_EXTENSION, TWIN, UNRESOLVED, UNSIZED, OLDER, NAMELESS, WRONG };
+enum {
+  GOOD,
+  SYMBOL_MISSING,
+  NEWER,
+  NOTHING,
+  EMPTY,
+  NULL_EXTENSION,
+  TWIN,
+  UNRESOLVED,
+  UNSIZED,
+  OLDER,
+  NAMELESS,
+  WRONG,
+  ORPHAN
+};
 
 static graft_status infer(graft_infer_args *args) {
   return graft_infer_elementwise(args);
@@ -66,11 +80,19 @@ static const graft_op_def ops[] = {{.struct_size = sizeof ops[0],
 static const graft_kernel_def kernels[] = {{.struct_size = sizeof kernels[0],
                                             .priority = 1,
                                             .name = "double_f32__portable",
-                                            .op = "sample.double.v1",
+                                            .op = SAMPLE == ORPHAN ? "sample.duoble.v1" : "sample.double.v1",
                                             .backend = "cpu",
                                             .supports = supports,
                                             .in_place_inputs = 1,
                                             .encode = encode}};
+
+static bool propose(graft_tensor *result, graft_fusion_proposal *proposal, graft_reason *why) {
+  (void)result, (void)proposal;
+  return graft_refuse(why, "never");
+}
+
+static const graft_fusion_def fusions[] = {
+    {.struct_size = sizeof fusions[0], .name = "sample_halve", .op = "sample.halve.v1", .propose = propose}};
 
 static const graft_extension extension = {.struct_size = sizeof extension,
                                           .abi_version = GRAFT_ABI_VERSION,
@@ -79,7 +101,9 @@ static const graft_extension extension = {.struct_size = sizeof extension,
                                           .ops = ops,
                                           .n_ops = 1,
                                           .kernels = kernels,
-                                          .n_kernels = 1};
+                                          .n_kernels = 1,
+                                          .fusions = fusions,
+                                          .n_fusions = SAMPLE == ORPHAN};
 
 #if SAMPLE == 6  // TWIN: its second extension takes a name of the first
 static const graft_extension twin = {.struct_size = sizeof twin,

@@ -50,6 +50,18 @@ static void OP8_any_command_may_have_it(void **state) {
   temp_folder_remove(&folder);
 }
 
+static void OP8_what_never_runs_is_told(void **state) {
+  (void)state;
+  program_result result = GRAFT(NULL, "--plugin", SAMPLE_FOLDER "/sample_orphan.so", "ops", "list", "--op", "sample.*");
+  assert_code(&result, 0);
+  assert_holds(result.errors, "no operator sample.duoble.v1, for which kernel double_f32__portable is: it never runs");
+  assert_holds(result.errors, "no operator sample.halve.v1, which fusion rule sample_halve makes: it never applies");
+  program_result_release(&result);
+  result = GRAFT(NULL, "--plugin", GOOD, "ops", "list", "--op", "sample.*");
+  assert_string_equal(result.errors, "");
+  program_result_release(&result);
+}
+
 static void OP8_what_cannot_be_loaded_is_said_once(void **state) {
   (void)state;
   assert_refused(GRAFT(NULL, "--plugin", "missing.so", "ops", "list"), 1, "there is no plug-in missing.so");
@@ -61,11 +73,9 @@ static void OP8_what_cannot_be_loaded_is_said_once(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(OP8_its_operators_are_listed),
-      cmocka_unit_test(OP8_its_operators_are_tested),
-      cmocka_unit_test(OP8_its_operators_are_timed),
-      cmocka_unit_test(OP8_any_command_may_have_it),
-      cmocka_unit_test(OP8_what_cannot_be_loaded_is_said_once),
+      cmocka_unit_test(OP8_its_operators_are_listed), cmocka_unit_test(OP8_its_operators_are_tested),
+      cmocka_unit_test(OP8_its_operators_are_timed),  cmocka_unit_test(OP8_any_command_may_have_it),
+      cmocka_unit_test(OP8_what_never_runs_is_told),  cmocka_unit_test(OP8_what_cannot_be_loaded_is_said_once),
   };
   return cmocka_run_group_tests_name("cli.plugin", tests, NULL, NULL);
 }

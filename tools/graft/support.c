@@ -69,6 +69,22 @@ graft_context *tool_open_context(int64_t n_threads) {
   return tool_open_planning_context(&(tool_planning){.n_threads = n_threads});
 }
 
+// A misspelt operator is no error, as another plug-in may bring it; once all are loaded, it is worth a word.
+static void tell_what_never_runs(const graft_context *context) {
+  for (uint32_t i = 0; i < graft_context_n_kernels(context); ++i) {
+    const graft_kernel_def *kernel = graft_context_kernel(context, i);
+    if (kernel->op == NULL || graft_context_find_op(context, kernel->op) != NULL) continue;
+    fprintf(stderr, "graft: there is no operator %s, for which kernel %s is: it never runs\n", kernel->op,
+            kernel->name);
+  }
+  for (uint32_t i = 0; i < graft_context_n_fusions(context); ++i) {
+    const graft_fusion_def *fusion = graft_context_fusion(context, i);
+    if (graft_context_find_op(context, fusion->op) != NULL) continue;
+    fprintf(stderr, "graft: there is no operator %s, which fusion rule %s makes: it never applies\n", fusion->op,
+            fusion->name);
+  }
+}
+
 static graft_status register_all(graft_context *context) {
   GRAFT_TRY(graft_context_register(context, &graft_extension_private_backend));
   for (int i = 0; i < n_plugins; ++i) GRAFT_TRY(graft_plugin_load(context, plugins[i], NULL));
@@ -89,7 +105,10 @@ graft_context *tool_open_planning_context(const tool_planning *planning) {
   free(words);
   if (status == GRAFT_OK) {
     status = register_all(context);
-    if (status == GRAFT_OK) return context;
+    if (status == GRAFT_OK) {
+      if (n_plugins > 0) tell_what_never_runs(context);
+      return context;
+    }
     error = *graft_context_error(context);
   }
   tool_report(&error);
