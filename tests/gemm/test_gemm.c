@@ -29,6 +29,7 @@ static bool can_run(const graft_gemm_core *core) {
         __builtin_cpu_supports("avx512vl"))) {
     return false;
   }
+  if ((core->required_features & GRAFT_CPU_AVX512_BF16) && !__builtin_cpu_supports("avx512bf16")) return false;
 #else
   (void)core;
 #endif
@@ -169,26 +170,38 @@ static void test_rows_do_not_depend_on_their_company(void **state) {
   }
 }
 
-// Nor do they depend on how far apart rows of A are, which decides whether strips are copied.
+// Nor do they depend on how far apart rows of A are, which decides whether strips are copied, or on what follows a row.
+static void check_distance(const graft_gemm_core *core, graft_dtype_code type, int64_t k) {
+  enum { FAR = 1024 };
+  const int64_t element = graft_gemm_element_bytes(type);
+  char *far = make(type, M * FAR, false), *near = make(type, M * K, false);
+  float *of_far = allocate(M * N, sizeof(float)), *of_near = allocate(M * N, sizeof(float));
+  for (int64_t i = 0; i < M; ++i) {
+    memset(near + i * K * element, 0xff, (size_t)(K * element));  // NaN
+    memcpy(near + i * K * element, far + i * FAR * element, (size_t)(k * element));
+  }
+  graft_gemm g = {.core = core, .m = M, .n = N, .k = k, .a = {far, type, FAR, 1}};
+  g.b = make_matrix(type, k, N, false);
+  g.out = (graft_gemm_output){.data = of_far, .type = GRAFT_DTYPE_F32, .row_stride = N};
+  run(&g);
+  g.a = (graft_gemm_matrix){near, type, K, 1};
+  g.out.data = of_near;
+  run(&g);
+  assert_memory_equal(of_far, of_near, (size_t)M * N * sizeof(float));
+  void *const made[] = {far, near, of_far, of_near, (void *)(uintptr_t)g.b.data};
+  for (size_t i = 0; i < sizeof made / sizeof made[0]; ++i) free(made[i]);
+}
+
 static void test_rows_do_not_depend_on_their_distance(void **state) {
   (void)state;
-  enum { FAR = 1024 };
   for (size_t c = 0; c < sizeof all_cores / sizeof all_cores[0]; ++c) {
-    if (!can_run(all_cores[c])) continue;
-    float *a = make(GRAFT_DTYPE_F32, M * FAR, false), *near = allocate(M * K, sizeof(float));
-    float *of_far = allocate(M * N, sizeof(float)), *of_near = allocate(M * N, sizeof(float));
-    for (int64_t i = 0; i < M; ++i) memcpy(near + i * K, a + i * FAR, K * sizeof *a);
-    graft_gemm g = {.core = all_cores[c], .m = M, .n = N, .k = K, .a = {a, GRAFT_DTYPE_F32, FAR, 1}};
-    g.b = make_matrix(GRAFT_DTYPE_F32, K, N, false);
-    g.out = (graft_gemm_output){.data = of_far, .type = GRAFT_DTYPE_F32, .row_stride = N};
-    run(&g);
-    g.a = (graft_gemm_matrix){near, GRAFT_DTYPE_F32, K, 1};
-    g.out.data = of_near;
-    run(&g);
-    assert_memory_equal(of_far, of_near, (size_t)M * N * sizeof(float));
-    void *const made[] = {a, near, of_far, of_near, (void *)(uintptr_t)g.b.data};
-    for (size_t i = 0; i < sizeof made / sizeof made[0]; ++i) free(made[i]);
+    if (can_run(all_cores[c])) check_distance(all_cores[c], GRAFT_DTYPE_F32, K);
   }
+#if defined(__x86_64__)
+  for (int64_t k = K - 1; k <= K && can_run(&graft_gemm_core__avx512_bf16); ++k) {
+    check_distance(&graft_gemm_core__avx512_bf16, GRAFT_DTYPE_BF16, k);
+  }
+#endif
 }
 
 static double activate(double x, graft_gemm_activation activation) {

@@ -1,5 +1,6 @@
 #include "ops/common/cpu/conv.h"
 #include "ops/common/cpu/pairs.h"
+#include "ops/common/cpu/unroll.h"
 
 #if defined(__AVX512F__)
 #define EVEN_LANES 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
@@ -48,6 +49,17 @@ static inline source source_of(const graft_conv *c, const run *r, const tap *t) 
   if (y < 0 || y >= c->size[0]) return (source){NULL, column};
   const int64_t offset = t->channel * c->channel_stride + y * c->row_stride;
   return (source){(const char *)c->x + offset * graft_gemm_element_bytes(c->x_type), column};
+}
+
+// Asks for the image row that the next channel has under |t|. What was fetched long before may be gone: channels that
+// are a power of two apart share a few sets of the caches. Inline, because GCC drops calls that do nothing but this.
+ALWAYS_INLINE void fetch_next_channel(const graft_conv *c, const run *r, tap t) {
+  if (t.across > 0 || ++t.channel >= c->channels) return;
+  const source s = source_of(c, r, &t);
+  const int64_t element = graft_gemm_element_bytes(c->x_type), bytes = r->n * c->stride[1] * element;
+  for (int64_t byte = 0; s.data && byte < bytes; byte += 64) {
+    __builtin_prefetch(s.data + s.column * element + byte);
+  }
 }
 
 // |n| ≤ LANES elements of an image row from |first| on; zeros where they lie outside.
@@ -123,6 +135,7 @@ static void load_row(const graft_conv *c, const run *r, source s, float *out) {
 static void load_run(const graft_conv *c, const graft_gemm_block *block, const run *r) {
   tap t = tap_of(c, block->row);
   for (int64_t k = 0; k < block->rows; ++k, move_on(c, &t)) {
+    fetch_next_channel(c, r, t);
     load_row(c, r, source_of(c, r, &t), (float *)r->out + k * r->panel);
   }
 }
@@ -198,7 +211,26 @@ static inline void store_pairs(uint16_t *out, vec_halves even, vec_halves odd, i
   _mm512_mask_storeu_epi32(out + 2 * lane + PAIR_LANES, (__mmask16)(lanes >> LANES), (__m512i)high);
 }
 
+// Pixels that fill whole panels, and are neighbours in the image: what most are.
+static void load_whole_panels(const graft_conv *c, const run *r, const source s[2], uint16_t *out) {
+  const int64_t last = c->size[1] - PAIR_LANES;
+  for (int64_t i = 0; i < r->n; i += PAIR_LANES, out += r->panel_elements) {
+    vec_halves rows[2];
+    VEC_UNROLL
+    for (int k = 0; k < 2; ++k) {
+      const int64_t first = s[k].column + i;
+      if (s[k].data && first >= 0 && first <= last) memcpy(&rows[k], s[k].data + 2 * first, sizeof rows[k]);
+      else rows[k] = load_halves(c, s[k], i, PAIR_LANES);
+    }
+    store_pairs(out, rows[0], rows[1], 0, PAIR_LANES);
+  }
+}
+
 static void load_pair(const graft_conv *c, const run *r, const source s[2], uint16_t *out) {
+  if (c->stride[1] == 1 && r->lane == 0 && r->n % PAIR_LANES == 0) {
+    load_whole_panels(c, r, s, out);
+    return;
+  }
   int64_t lane = r->lane;
   for (int64_t i = 0; i < r->n;) {
     const int64_t room = PAIR_LANES - lane, left = r->n - i, n = room < left ? room : left;
@@ -212,10 +244,11 @@ static void load_pair(const graft_conv *c, const run *r, const source s[2], uint
 static void load_run_of_pairs(const graft_conv *c, const graft_gemm_block *block, const run *r) {
   tap t = tap_of(c, block->row);
   for (int64_t k = 0; k < block->rows; k += 2) {
-    source pair[2] = {source_of(c, r, &t)};
-    move_on(c, &t);
-    if (k + 1 < block->rows) pair[1] = source_of(c, r, &t);
-    move_on(c, &t);
+    source pair[2] = {{0}};
+    for (int64_t i = 0; i < 2 && k + i < block->rows; ++i, move_on(c, &t)) {
+      fetch_next_channel(c, r, t);
+      pair[i] = source_of(c, r, &t);
+    }
     load_pair(c, r, pair, (uint16_t *)r->out + k * r->panel);
   }
 }

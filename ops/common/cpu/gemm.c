@@ -36,6 +36,8 @@ static split split_of(const graft_gemm *g) {
   const int64_t panels_wanted = g->m == 1 ? ROW_PANELS_WANTED : PANELS_WANTED;
   const int64_t n_parts = at_most(ceil_div(ITEMS_WANTED, s.m_parts), ceil_div(s.panels, panels_wanted));
   s.n_parts = at_least(s.n_parts, n_parts);
+  // Two threads share an odd number of equal items badly.
+  if (s.n_parts > 1 && s.n_parts < s.panels) s.n_parts += s.m_parts * s.n_parts % 2;
   return s;
 }
 
@@ -169,12 +171,12 @@ static graft_gemm_block a_block_of(const graft_gemm_block *tile, int64_t n_strip
   return (graft_gemm_block){.row = tile->row + begin, .rows = end - begin, .column = k, .columns = n_k};
 }
 
-// Whether rows of A can be read where they lie: float32, dense, and so far apart that a strip's rows do not share the
-// same few sets of the L1 cache, which repeat every 4096 bytes.
+// Whether rows of A can be read where they lie: of the right type, dense, in whole groups, and so far apart that a
+// strip's rows do not share the same few sets of the L1 cache, which repeat every 4096 bytes.
 static bool reads_in_place(const graft_gemm *g) {
-  const int64_t apart = g->a.row_stride * (int64_t)sizeof(float) % 2048, far = 448;
-  return g->core->reads_in_place && g->a.type == GRAFT_DTYPE_F32 && g->a.column_stride == 1 && apart >= far &&
-         apart <= 2048 - far;
+  const int64_t apart = g->a.row_stride * graft_gemm_element_bytes(g->a.type) % 2048, far = 256;
+  return g->a.type == g->core->a_type && g->a.column_stride == 1 && g->a.row_stride % g->core->group == 0 &&
+         g->k % g->core->group == 0 && apart >= far && apart <= 2048 - far;
 }
 
 // Points |strip| at its rows of A, or at a copy of them in |scratch|.
@@ -182,7 +184,7 @@ static void provide_a(const graft_gemm *g, const graft_gemm_block *block, float 
   strip->rows = (int32_t)block->rows;
   if (reads_in_place(g)) {
     strip->a = graft_gemm_matrix_at(g->a, block->row, block->column).data;
-    strip->a_stride = g->a.row_stride;
+    strip->a_stride = g->a.row_stride / g->core->group;
     return;
   }
   g->core->load_rows(&g->a, block, scratch);

@@ -56,8 +56,7 @@ typedef struct graft_gemm_ahead {
 
 // Asks for part |i| of |parts| of it.
 static inline void graft_gemm_fetch_ahead(const graft_gemm_ahead *ahead, int64_t i, int64_t parts) {
-  const int64_t end = (i + 1) * ahead->rows / parts;
-  for (int64_t row = i * ahead->rows / parts; row < end; ++row) {
+  for (int64_t row = i; row < ahead->rows; row += parts) {
     const char *run = ahead->data + row * ahead->stride;
     for (int64_t byte = 0; byte < ahead->row_bytes; byte += 64) __builtin_prefetch(run + byte, 0, 2);
   }
@@ -65,8 +64,8 @@ static inline void graft_gemm_fetch_ahead(const graft_gemm_ahead *ahead, int64_t
 
 // One call of the micro-kernel: a strip of rows times a block of panels, into float32 scratch.
 typedef struct graft_gemm_strip {
-  const float *a;           // [rows][a_stride]
-  int64_t a_stride;         // GRAFT_GEMM_A_STRIDE but for cores that read A in place
+  const float *a;           // [rows][a_stride]; of narrower elements twice as many
+  int64_t a_stride;         // GRAFT_GEMM_A_STRIDE but where A is read in place
   const void *b;            // panels [k][panel]
   graft_dtype_code b_type;  // bf16 and f16 only for at most |direct_rows_max| rows
   int32_t rows, k;          // 1 ≤ rows ≤ rows_max, 0 ≤ k ≤ GRAFT_GEMM_K
@@ -106,7 +105,7 @@ typedef struct graft_gemm_core {
   int32_t block_columns;       // columns of B that are worked on together, sized for the L2 cache
   int32_t terms;               // of a block; GRAFT_GEMM_K unless strips and panels have smaller elements than float32
   int32_t group;               // terms that one instruction takes; columns of panels are filled up to whole groups
-  bool reads_in_place;         // takes strips of float32 with any stride
+  graft_dtype_code a_type;     // of strips: an A of this type may be read in place
 
   void (*multiply)(const graft_gemm_strip *strip);
   // Copies a block of A as float32 to |out| [rows][GRAFT_GEMM_A_STRIDE].

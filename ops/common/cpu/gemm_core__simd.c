@@ -63,9 +63,11 @@ ALWAYS_INLINE void multiply_tile(const graft_gemm_strip *s, const int rows, cons
   for (int i = 0; i < rows; ++i) {
     VEC_UNROLL
     for (int j = 0; j < vectors; ++j) {
-      float *cij = c + (size_t)i * c_stride + j * LANES;
+      float *cij = c + j * LANES;
       vec_store(cij, accumulate ? vec_load(cij) + sum[i][j] : sum[i][j]);
     }
+    c += c_stride;
+    __asm__("" : "+r"(c));  // one address at a time: there are no registers for those of all rows
   }
 }
 
@@ -423,7 +425,7 @@ const graft_gemm_core GRAFT_TARGETED(graft_gemm_core) = {
     .block_columns = BLOCK_COLUMNS,
     .terms = GRAFT_GEMM_K,
     .group = 1,
-    .reads_in_place = true,
+    .a_type = GRAFT_DTYPE_F32,
     .multiply = multiply,
     .load_rows = load_rows,
     .load_panels = load_panels,

@@ -29,15 +29,22 @@ ALWAYS_INLINE vec_i32 repeat_pair(const uint16_t *a) {
 CORE_TARGET ALWAYS_INLINE void multiply_tile(const graft_gemm_strip *s, const int rows, int64_t column,
                                              const uint16_t *next) {
   const uint16_t *b = (const uint16_t *)s->b + (size_t)(column / PANEL) * s->panel_stride;
-  const uint16_t *a = (const uint16_t *)(const void *)s->a;
+  // Every third row has a pointer, the others lie one or two strides behind it: as many registers as there are.
+  const uint16_t *a[(ROWS + 2) / 3];
+  const int64_t stride = 2 * s->a_stride;
+  VEC_UNROLL
+  for (int i = 0; i < rows; i += 3) a[i / 3] = (const uint16_t *)(const void *)s->a + i * stride;
   const size_t c_stride = s->c_stride;
   const bool accumulate = s->accumulate;
   float *c = s->c + column;
+  const float *before = c;
   vec sum[ROWS][VECTORS];
   VEC_UNROLL
   for (int i = 0; i < rows; ++i) {
     VEC_UNROLL
-    for (int j = 0; j < VECTORS; ++j) sum[i][j] = accumulate ? vec_load(c + i * c_stride + j * LANES) : (vec){0};
+    for (int j = 0; j < VECTORS; ++j) sum[i][j] = accumulate ? vec_load(before + j * LANES) : (vec){0};
+    before += c_stride;
+    __asm__("" : "+r"(before));  // one address at a time: there are no registers for those of all rows
   }
   for (int32_t p = 0; p < s->k; p += 2) {
     vec_i32 bj[VECTORS];
@@ -45,12 +52,13 @@ CORE_TARGET ALWAYS_INLINE void multiply_tile(const graft_gemm_strip *s, const in
     for (int j = 0; j < VECTORS; ++j) bj[j] = load_pairs(b + 2 * j * LANES);
     VEC_UNROLL
     for (int i = 0; i < rows; ++i) {
-      const vec_i32 ai = repeat_pair(a + i * A_STRIDE);
+      const vec_i32 ai = repeat_pair(a[i / 3] + i % 3 * stride);
       VEC_UNROLL
       for (int j = 0; j < VECTORS; ++j) sum[i][j] = add_products(sum[i][j], ai, bj[j]);
     }
     for (int j = 0; j < VECTORS; ++j) __builtin_prefetch(next + 2 * j * LANES, 0, 2);
-    a += 2;
+    VEC_UNROLL
+    for (int i = 0; i < rows; i += 3) a[i / 3] += 2;
     b += 2 * PANEL;
     next += 2 * PANEL;
   }
@@ -59,7 +67,7 @@ CORE_TARGET ALWAYS_INLINE void multiply_tile(const graft_gemm_strip *s, const in
     VEC_UNROLL
     for (int j = 0; j < VECTORS; ++j) vec_store(c + j * LANES, sum[i][j]);
     c += c_stride;
-    __asm__("" : "+r"(c));  // one address at a time: there are no registers for those of all rows
+    __asm__("" : "+r"(c));
   }
 }
 
@@ -221,6 +229,7 @@ const graft_gemm_core graft_gemm_core__avx512_bf16 = {
     .block_columns = 256,
     .terms = TERMS,
     .group = 2,
+    .a_type = GRAFT_DTYPE_BF16,
     .multiply = multiply,
     .load_rows = load_rows,
     .load_panels = load_panels,
