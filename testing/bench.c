@@ -1,5 +1,6 @@
 #include "testing/bench.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,11 @@ enum { DEFAULT_RUNS = 15, MAX_RUNS = 4096, N_WARM_UP = 2, MAX_NODES = 16 };
 // there the node is repeated until a run lasts so long.
 static const double least_run_seconds = 2e-3;
 
+// Blocks of the peak and of runs take turns of some milliseconds: too long for starting threads to matter, and so short
+// that a neighbour's load or a change of the clock meets both.
+static const double turn_seconds = 8e-3;
+enum { N_PEAK_PASSES = 2000000 };
+
 static double seconds_now(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -24,22 +30,41 @@ static int compare_doubles(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
+// Runs for |least| seconds, at least once.
+static graft_status time_runs(graft_plan *plan, double least, double *out_seconds_per_run) {
+  const double begin = seconds_now();
+  double elapsed;
+  int32_t n = 0;
+  do {
+    GRAFT_TRY(graft_plan_run(plan, NULL));
+    elapsed = seconds_now() - begin;
+    ++n;
+  } while (elapsed < least);
+  *out_seconds_per_run = elapsed / n;
+  return GRAFT_OK;
+}
+
 static graft_status time_plan(graft_plan *plan, const graft_bench_options *options, graft_bench_result *result) {
   static const double default_seconds = 0.1;
-  double times[MAX_RUNS], total = 0;
+  double times[MAX_RUNS], shares[MAX_RUNS], begin = seconds_now();
   uint32_t n = 0, n_least = options->n_runs > 0 ? options->n_runs : DEFAULT_RUNS;
   double least = options->min_seconds > 0 ? options->min_seconds : default_seconds;
+  graft_error *error = graft_context_error_slot(options->context);
   for (int i = 0; i < N_WARM_UP; ++i) GRAFT_TRY(graft_plan_run(plan, NULL));
-  while (n < MAX_RUNS && (n < n_least || total < least)) {
-    double begin = seconds_now();
-    GRAFT_TRY(graft_plan_run(plan, NULL));
-    times[n] = seconds_now() - begin;
-    total += times[n++];
+  while (n < MAX_RUNS && (n < n_least || seconds_now() - begin < least)) {
+    double peak = HUGE_VAL;
+    if (options->peak != NULL)
+      GRAFT_TRY(graft_peak_measure_block(options->peak, options->n_peak_threads, N_PEAK_PASSES, error, &peak));
+    GRAFT_TRY(time_runs(plan, options->peak != NULL ? turn_seconds : 0, &times[n]));
+    shares[n] = 1e-9 * result->flops / times[n] / peak;
+    ++n;
   }
   qsort(times, n, sizeof times[0], compare_doubles);
+  qsort(shares, n, sizeof shares[0], compare_doubles);
   result->n_runs = n;
   result->best_seconds = times[0];
   result->median_seconds = times[n / 2];
+  result->of_peak = shares[n / 2];
   return GRAFT_OK;
 }
 

@@ -3,6 +3,7 @@
 #define GRAFT_TESTING_BENCH_H
 
 #include "graft/graft.h"
+#include "testing/peak.h"
 
 // Zero-initialise and set struct_size, context, device, op and sample.
 typedef struct graft_bench_options {
@@ -16,14 +17,17 @@ typedef struct graft_bench_options {
   uint32_t n_runs;                   // at least; 0: 15
   double min_seconds;                // measured at least so long; 0: 0.1
   uint64_t seed;
+  const graft_peak_loop *peak;  // what the kernel is compared with, in turns with it; NULL: nothing
+  int32_t n_peak_threads;
 } graft_bench_options;
 
 typedef struct graft_bench_result {
   char kernel[64];  // "" when a reference ran
-  uint32_t n_runs;
+  uint32_t n_runs;  // with a peak: turns, each of as many runs as make it long enough to compare, and their mean counts
   double median_seconds, best_seconds;
-  double gflops;  // per second, at the median
-  double gbytes;  // per second at the median, everything read and written once
+  double of_peak;  // median over turns of the kernel's share of the peak beside it; 0 without one
+  double gflops;   // per second, at the median
+  double gbytes;   // per second at the median, everything read and written once
   double flops, bytes;
 } graft_bench_result;
 

@@ -142,26 +142,35 @@ static graft_status no_threads(int32_t n_threads, graft_error *error) {
   return GRAFT_FAIL(error, GRAFT_E_DEVICE, "%d threads could not be started", n_threads);
 }
 
-graft_status graft_peak_measure_flops(const graft_peak_loop *loop, int32_t n_threads, graft_error *error,
-                                      graft_peak_flops *out_flops) {
+graft_status graft_peak_measure_block(const graft_peak_loop *loop, int32_t n_threads, int64_t n_passes,
+                                      graft_error *error, double *out_gflops) {
   GRAFT_TRY(check_threads(n_threads, error));
   share *shares = calloc((size_t)n_threads, sizeof *shares);
   if (shares == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for %d threads", n_threads);
-  const int64_t n_passes = 400000;
-  double best = HUGE_VAL, clock = measure_clock();
-  for (int i = 0; i < N_SHORT_TRIES && best > 0; ++i) {
-    for (int32_t t = 0; t < n_threads; ++t) shares[t] = (share){.loop = loop, .n_passes = n_passes};
-    best = fmin(best, run_shares(shares, n_threads));
-  }
+  for (int32_t t = 0; t < n_threads; ++t) shares[t] = (share){.loop = loop, .n_passes = n_passes};
+  const double seconds = run_shares(shares, n_threads);
   free(shares);
-  if (best <= 0) return no_threads(n_threads, error);
-  double per_second = (double)n_passes * loop->n_per_pass * n_threads / best;
+  if (seconds <= 0) return no_threads(n_threads, error);
+  const double n_products = (double)n_passes * loop->n_per_pass * n_threads * loop->n_lanes * loop->n_terms;
+  *out_gflops = 2e-9 * n_products / seconds;
+  return GRAFT_OK;
+}
+
+graft_status graft_peak_measure_flops(const graft_peak_loop *loop, int32_t n_threads, graft_error *error,
+                                      graft_peak_flops *out_flops) {
+  const int64_t n_passes = 400000;
+  double best = 0, clock = measure_clock();
+  for (int i = 0; i < N_SHORT_TRIES; ++i) {
+    double gflops;
+    GRAFT_TRY(graft_peak_measure_block(loop, n_threads, n_passes, error, &gflops));
+    best = fmax(best, gflops);
+  }
   graft_peak_flops flops = {.target = loop->target,
                             .n_threads = n_threads,
                             .n_lanes = loop->n_lanes,
-                            .gflops = 2e-9 * per_second * loop->n_lanes * loop->n_terms,
+                            .gflops = best,
                             .clock_ghz = 1e-9 * clock,
-                            .n_ports = per_second / n_threads / clock};
+                            .n_ports = 0.5e9 * best / (loop->n_lanes * loop->n_terms) / n_threads / clock};
   flops.utilisation = flops.n_ports / fmax(1, round(flops.n_ports));
   *out_flops = flops;
   return GRAFT_OK;

@@ -47,6 +47,11 @@ const graft_peak_loop *graft_peak_loop_of(graft_peak_kind kind, uint64_t feature
 GRAFT_NODISCARD graft_status graft_peak_measure_flops(const graft_peak_loop *loop, int32_t n_threads,
                                                       graft_error *error, graft_peak_flops *out_flops);
 
+// One block of |n_passes| passes on each of |n_threads| threads, to be run in turns with what is compared with it: 10^9
+// operations per second. Errors: as above.
+GRAFT_NODISCARD graft_status graft_peak_measure_block(const graft_peak_loop *loop, int32_t n_threads, int64_t n_passes,
+                                                      graft_error *error, double *out_gflops);
+
 // Best of several passes over |bytes| (more than the caches hold; split between threads). Errors: as above.
 GRAFT_NODISCARD graft_status graft_peak_measure_bandwidth(int32_t n_threads, size_t bytes, graft_error *error,
                                                           graft_peak_bandwidth *out_bandwidth);

@@ -18,8 +18,10 @@ static void peak_is_measured(void **state) {
   assert_true(number_of(peak, "f32_gflops") > 0.1);
   assert_true(number_of(peak, "read_gb_per_s") > 0.01);
   assert_int_equal(number_of(peak, "threads"), 1);
+  assert_true(number_of(peak, "utilisation") > 0 && number_of(peak, "utilisation") < 2);
   json_decref(peak);
   program_result_release(&result);
+  assert_prints(GRAFT(NULL, "bench", "peak", "--threads", "1"), "lanes a clock");
 }
 
 static void generations_are_timed(void **state) {

@@ -54,6 +54,22 @@ static void bench_times_the_kernel_asked_for(void **state) {
   assert_int_equal((int)result.bytes, 2 * 150 * 4);
 }
 
+static void bench_takes_turns_with_a_peak(void **state) {
+  const fixture *made = *state;
+  graft_bench_options options = options_for(made, "double_f32_right");
+  graft_bench_result result;
+  options.peak = graft_peak_loop_of(GRAFT_PEAK_F32, graft_cpu_describe(made->device)->features);
+  options.n_peak_threads = 2;
+  assert_int_equal(graft_bench_run(&options, NULL, &result), GRAFT_OK);
+  assert_true(result.of_peak > 0 && result.of_peak < 1);
+  options.peak = NULL;
+  assert_int_equal(graft_bench_run(&options, NULL, &result), GRAFT_OK);
+  assert_true(result.of_peak == 0);
+  options.peak = graft_peak_loop_of(GRAFT_PEAK_F32, 0);
+  options.n_peak_threads = 0;
+  assert_int_equal(graft_bench_run(&options, NULL, &result), GRAFT_E_INVALID);
+}
+
 static void bench_refuses_with_a_reason(void **state) {
   graft_bench_options options = options_for(*state, "double_f32_idle");
   graft_bench_result result;
@@ -109,11 +125,9 @@ static void bandwidth_is_measured(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(bench_times_the_kernel_asked_for),
-      cmocka_unit_test(bench_refuses_with_a_reason),
-      cmocka_unit_test(peak_uses_whole_ports),
-      cmocka_unit_test(narrow_products_use_whole_ports),
-      cmocka_unit_test(bandwidth_is_measured),
+      cmocka_unit_test(bench_times_the_kernel_asked_for), cmocka_unit_test(bench_takes_turns_with_a_peak),
+      cmocka_unit_test(bench_refuses_with_a_reason),      cmocka_unit_test(peak_uses_whole_ports),
+      cmocka_unit_test(narrow_products_use_whole_ports),  cmocka_unit_test(bandwidth_is_measured),
   };
   return cmocka_run_group_tests_name("measuring", tests, set_up, tear_down);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graft/cpu.h"
 #include "testing/bench.h"
 #include "tools/graft/bench.h"
 #include "tools/graft/device_list.h"
@@ -33,12 +34,22 @@ static graft_device_product product_of(const bench_run *run, const graft_op_case
   return floats == GRAFT_BF16 ? GRAFT_PRODUCT_BF16 : floats == GRAFT_F16 ? GRAFT_PRODUCT_F16 : GRAFT_PRODUCT_F32;
 }
 
+// What a kernel of the CPU is made of: bytes, pairs of bf16 where it needs that instruction, else f32. NULL for others.
+static const graft_peak_loop *loop_of(const bench_run *run, const graft_op_case *sample,
+                                      const graft_kernel_def *kernel) {
+  if (run->peaks.kind != TOOL_PEAKS_CPU) return NULL;
+  graft_peak_kind kind = kernel->required_features & GRAFT_CPU_AVX512_BF16 ? GRAFT_PEAK_BF16 : GRAFT_PEAK_F32;
+  if (product_of(run, sample) == GRAFT_PRODUCT_I8 && run->peaks.i8.gflops > 0) kind = GRAFT_PEAK_I8;
+  return graft_peak_loop_of(kind, graft_cpu_describe(run->device)->features);
+}
+
 // Of what the device can do: arithmetic or memory, whichever the kernel uses more of. Negative where that is not known.
 static double percent_of_peak(const bench_run *run, const graft_op_case *sample, const graft_bench_result *result) {
   const double gflops = tool_peaks_gflops(&run->peaks, product_of(run, sample));
   const double gbytes = tool_peaks_gbytes(&run->peaks);
   if (gbytes <= 0 || (gflops <= 0 && result->flops > 0)) return -1;
-  const double of_flops = gflops > 0 ? result->gflops / gflops : 0, of_memory = result->gbytes / gbytes;
+  double of_flops = gflops > 0 ? result->gflops / gflops : 0, of_memory = result->gbytes / gbytes;
+  if (result->of_peak > 0) of_flops = result->of_peak;
   return 100 * (of_flops > of_memory ? of_flops : of_memory);
 }
 
@@ -69,7 +80,7 @@ static void print_result(const bench_run *run, const graft_bench_options *option
   const double percent = percent_of_peak(run, options->sample, result);
   printf("  %-41s %9.4f %8.1f %8.1f", options->kernel->name, 1e3 * result->median_seconds, result->gflops,
          result->gbytes);
-  if (percent >= 0) printf(" %5.0f %%", percent);
+  if (percent >= 0) printf(" %5.1f %%", percent);
   printf("\n");
   fflush(stdout);
 }
@@ -87,7 +98,9 @@ static graft_status bench_kernel(bench_run *run, const graft_op_def *op, const g
                                        .kernel = kernel,
                                        .weights = run->wishes->dtype,
                                        .activations = run->wishes->dtype,
-                                       .seed = run->wishes->seed};
+                                       .seed = run->wishes->seed,
+                                       .peak = loop_of(run, sample, kernel),
+                                       .n_peak_threads = run->peaks.flops.n_threads};
   graft_status status = graft_bench_run(&options, &error, &result);
   if (status == GRAFT_E_UNSUPPORTED) return GRAFT_OK;
   if (status != GRAFT_OK) {

@@ -65,7 +65,9 @@ static json_t *describe_cpu(const tool_peaks *peaks) {
                 peaks->flops.clock_ghz, "ports", peaks->flops.n_ports, "utilisation", peaks->flops.utilisation,
                 "read_gb_per_s", peaks->bandwidth.read_gbytes, "copy_gb_per_s", peaks->bandwidth.copy_gbytes);
   set_measured(json, "bf16_gflops", peaks->bf16.gflops);
+  set_measured(json, "bf16_utilisation", peaks->bf16.utilisation);
   set_measured(json, "i8_gops", peaks->i8.gflops);
+  set_measured(json, "i8_utilisation", peaks->i8.utilisation);
   return json;
 }
 
@@ -83,14 +85,16 @@ json_t *tool_peaks_describe(const tool_peaks *peaks) {
   return json;
 }
 
+// Beside as many vectors of sums a clock as the processor seems to begin.
 static void print_products(const char *name, const graft_peak_flops *flops) {
   if (flops->gflops <= 0) return;
-  printf("%-18s %8.1f GOP/s     %s, %.2f a clock\n", name, flops->gflops, flops->target, flops->n_ports);
+  printf("%-18s %8.1f GOP/s     %s, %d threads at %.2f GHz: %.1f %% of %.0f x %d lanes a clock\n", name, flops->gflops,
+         flops->target, flops->n_threads, flops->clock_ghz, 100 * flops->utilisation,
+         flops->n_ports / flops->utilisation, flops->n_lanes);
 }
 
 static void print_cpu(const tool_peaks *peaks) {
-  printf("f32 multiply-add   %8.1f GFLOP/s   %s, %d threads at %.2f GHz, %.2f a clock\n", peaks->flops.gflops,
-         peaks->flops.target, peaks->flops.n_threads, peaks->flops.clock_ghz, peaks->flops.n_ports);
+  print_products("f32 multiply-add", &peaks->flops);
   print_products("bf16 products", &peaks->bf16);
   print_products("int8 products", &peaks->i8);
   printf("memory read        %8.1f GB/s\n", peaks->bandwidth.read_gbytes);
