@@ -93,6 +93,7 @@ typedef struct linear_i8_rows_part {
   int64_t first, n, column, end;
   float *out;  // of the first of both
   int64_t row_stride;
+  bool has_a;  // graft_gemm_i8_run_few's
 } linear_i8_rows_part;
 
 static inline void linear_i8_rows_run(const graft_gemm_i8 *product, const linear_i8_rows_part *part, void *scratch) {
@@ -102,7 +103,7 @@ static inline void linear_i8_rows_run(const graft_gemm_i8 *product, const linear
   g.scales.x += part->first;
   g.out.data = (void *)((uintptr_t)part->out - (uintptr_t)part->column * sizeof(float));
   g.out.row_stride = part->row_stride;
-  graft_gemm_i8_run_few(&g, part->column, part->end, scratch);
+  graft_gemm_i8_run_few(&g, part->column, part->end, part->has_a, scratch);
 }
 
 // An item is as many rows as are computed at once. The split depends on the shape alone.

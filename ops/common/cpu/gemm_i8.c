@@ -167,7 +167,7 @@ size_t graft_gemm_i8_few_scratch_bytes(const graft_gemm_i8_core *core, int64_t k
 typedef struct tile {
   graft_gemm_block area;
   int64_t n_strips;
-  bool has_a;  // the strip of A is there already
+  bool has_a;  // the only strip of A is there already
   void *a;
   int32_t *c;
   int64_t *wide;  // NULL: sums fit in 32 bits
@@ -323,12 +323,12 @@ void graft_gemm_i8_run(const graft_gemm_i8 *gemm, int64_t item, void *scratch) {
   run_area(gemm, &area, false, c_elements(gemm, &s), scratch);
 }
 
-void graft_gemm_i8_run_few(const graft_gemm_i8 *gemm, int64_t column, int64_t end, void *scratch) {
+void graft_gemm_i8_run_few(const graft_gemm_i8 *gemm, int64_t column, int64_t end, bool has_a, void *scratch) {
   const graft_gemm_i8_core *core = gemm->core;
   const bool keeps_a = gemm->m <= core->rows_max && gemm->k <= GRAFT_GEMM_I8_K;
   for (int64_t first = column; first < end; first += core->block_columns) {
     const graft_gemm_block area = {
         .rows = gemm->m, .column = first, .columns = at_most(core->block_columns, end - first)};
-    run_area(gemm, &area, keeps_a && first > column, few_elements(core), scratch);
+    run_area(gemm, &area, keeps_a && (has_a || first > column), few_elements(core), scratch);
   }
 }

@@ -133,11 +133,11 @@ size_t graft_gemm_i8_scratch_bytes(const graft_gemm_i8 *gemm);
 void graft_gemm_i8_run(const graft_gemm_i8 *gemm, int64_t item, void *scratch);
 
 // For kernels that go on with rows while they are near: a product of few rows, graft_gemm_i8_few_rows of them or less,
-// as a whole or columns |column| … |end| - 1 of it, |column| where a panel begins. Bytes of scratch and work.
-// Thread-safe for distinct scratch and results.
+// as a whole or columns |column| … |end| - 1 of it, |column| where a panel begins. |has_a|: the last call with this
+// scratch was for the same rows of A. Bytes of scratch and work. Thread-safe for distinct scratch and results.
 enum { GRAFT_GEMM_I8_MOST_FEW_ROWS = 16 };
 int64_t graft_gemm_i8_few_rows(const graft_gemm_i8_core *core);
 size_t graft_gemm_i8_few_scratch_bytes(const graft_gemm_i8_core *core, int64_t k);
-void graft_gemm_i8_run_few(const graft_gemm_i8 *gemm, int64_t column, int64_t end, void *scratch);
+void graft_gemm_i8_run_few(const graft_gemm_i8 *gemm, int64_t column, int64_t end, bool has_a, void *scratch);
 
 #endif

@@ -182,6 +182,18 @@ typedef struct product_arguments {
   size_t rows_bytes, scratch_bytes;
 } product_arguments;
 
+// Asks for rows of x, which are wanted once the product is there.
+static void fetch_rows(const arguments *a, int64_t first, int64_t rows) {
+  for (int64_t i = first; i < first + rows; ++i) {
+    int64_t offsets[N_OPERANDS];
+    graft_loops_find_row(&a->loops, i, offsets);
+    const char *x = a->x + offsets[ADDEND];
+    for (int64_t byte = 0; byte < a->loops.row_length * (int64_t)sizeof(float); byte += 64) {
+      __builtin_prefetch(x + byte, 0, 2);
+    }
+  }
+}
+
 static void run_product(const void *args, int64_t item, const graft_cpu_worker *worker) {
   const product_arguments *a = args;
   const graft_gemm_i8 *g = &a->product;
@@ -190,6 +202,7 @@ static void run_product(const void *args, int64_t item, const graft_cpu_worker *
   char *scratch = a->scratch + (size_t)worker->index * a->scratch_bytes;
   float *y = (float *)(void *)scratch;
   const linear_i8_rows_part part = {.first = first, .n = rows, .end = g->n, .out = y, .row_stride = g->n};
+  fetch_rows(&a->sum, first, rows);
   linear_i8_rows_run(g, &part, scratch + a->rows_bytes);
   for (int64_t i = 0; i < rows; ++i) {
     int64_t offsets[N_OPERANDS];

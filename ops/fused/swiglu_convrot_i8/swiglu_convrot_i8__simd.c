@@ -93,10 +93,16 @@ typedef struct few_rows {
 // Elements |first| … |end| - 1 of the rows.
 static void make_piece(const product_arguments *a, few_rows *r, int64_t first, int64_t end) {
   const int64_t stride = quantize_target_piece(&a->to);
-  linear_i8_rows_part part = {
-      .first = r->first, .n = r->n, .column = first, .end = end, .out = r->gate, .row_stride = stride};
+  linear_i8_rows_part part = {.first = r->first,
+                              .n = r->n,
+                              .column = first,
+                              .end = end,
+                              .out = r->gate,
+                              .row_stride = stride,
+                              .has_a = first > 0};
   linear_i8_rows_run(&a->gate, &part, r->scratch);
   part.out = r->up;
+  part.has_a = true;
   linear_i8_rows_run(&a->up, &part, r->scratch);
   for (int64_t i = 0; i < r->n; ++i) {
     float *y = r->y + (size_t)i * a->y_stride;

@@ -33,11 +33,11 @@ static void decompose(graft_graph *graph, const void *attrs, graft_tensor *const
   out_tensors[0] = graft_conv2d(graph, x, inputs[WEIGHT], inputs[BIAS], &same);
 }
 
-// Of a kernel's nine elements four remain.
+// Pixels that are equal are multiplied once: two and a quarter times for each result and channel instead of nine times.
 static double flops(const void *attrs, const graft_tensor_desc *const *inputs, uint32_t n_inputs,
                     const graft_tensor_desc *outputs) {
   (void)attrs, (void)n_inputs;
-  return 2.0 * 4 * (double)inputs[WEIGHT]->shape[1] * (double)graft_tensor_desc_elements(&outputs[0]);
+  return 2.0 * 2.25 * (double)inputs[WEIGHT]->shape[1] * (double)graft_tensor_desc_elements(&outputs[0]);
 }
 
 graft_tensor *graft_upsample_conv2d(graft_graph *graph, graft_tensor *x, graft_tensor *weight, graft_tensor *bias) {

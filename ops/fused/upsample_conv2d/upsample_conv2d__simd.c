@@ -1,14 +1,17 @@
 #include "graft/extension.h"
-#include "ops/common/cpu/conv.h"
 #include "ops/common/cpu/gemm_operand.h"
 #include "ops/common/cpu/simd.h"
 #include "ops/common/cpu/target.h"
 
-// Under a kernel of three elements an image that was enlarged twice shows only two pixels of the original: for even
-// outputs the one before and, twice, the one itself; for odd ones itself, twice, and the one after. So each of the four
-// phases of the output, even and odd rows by even and odd columns, is a convolution of x with 2 × 2 sums of weights.
+// An image that was enlarged twice has four equal pixels for each of x, so that every element of a kernel meets every
+// pixel of x with one product only: nine planes for each filter, W · x. A pixel of y is a sum of nine of their pixels,
+// one from each: of row y of x, even rows of the output take the planes of the kernel's rows from y - 1, y, y, and odd
+// ones from y, y, y + 1; so do columns. That is a quarter of the products that the enlarged image takes.
+//
+// Planes are made for some filters and a band of rows at a time, as many as the caches hold.
 enum { X, WEIGHT, BIAS };
-enum { IMAGES, CHANNELS, DOWN, ACROSS, N_PHASES = 4, AREA = 9, PHASE_AREA = 4, ITEM_ELEMENTS = 16384 };
+enum { IMAGES, CHANNELS, DOWN, ACROSS, SIDE = 3, AREA = 9 };
+enum { PLANES_BYTES = 6 << 20, FILTERS_WANTED = 14, ITEM_ELEMENTS = 16384 };
 
 #if defined(__AVX512F__)
 #define LOW_LANES 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
@@ -22,160 +25,254 @@ enum { IMAGES, CHANNELS, DOWN, ACROSS, N_PHASES = 4, AREA = 9, PHASE_AREA = 4, I
 #endif
 
 typedef struct arguments {
-  graft_conv conv;     // of phase 0
-  int64_t conv_items;  // of one phase
-  int64_t phase_elements, n_rows, rows_per_item;
-  char *scratch;  // one part for each worker
+  graft_gemm gemm;
+  int64_t height, width;
+  int64_t first_row, end_row;  // of the band, and of x
+  int64_t planes_row;          // row of x that planes begin with
+  int64_t plane_elements, rows_per_item, items_per_filter;
+  const char *bias;  // of the first filter; NULL: none
+  graft_dtype_code bias_type, y_type;
+  char *y;              // of the first filter
+  const float *planes;  // [filters][SIDE][SIDE][rows][width]
+  char *scratch;        // one part for each worker
   size_t scratch_bytes;
-  float *phases, *y;
 } arguments;
 
-static void run_phase(const void *args, int64_t item, const graft_cpu_worker *worker) {
+static void run_planes(const void *args, int64_t item, const graft_cpu_worker *worker) {
   const arguments *a = args;
-  const int64_t phase = item / a->conv_items;
-  graft_conv conv = a->conv;
-  conv.padding[0] = phase / 2 == 0;
-  conv.padding[1] = phase % 2 == 0;
-  conv.weight.data = (const float *)conv.weight.data + phase * conv.out_channels * conv.channels * PHASE_AREA;
-  conv.out.data = a->phases + phase * a->phase_elements;
-  graft_conv_run(&conv, item % a->conv_items, a->scratch + (size_t)worker->index * a->scratch_bytes);
+  graft_gemm_run(&a->gemm, item, a->scratch + (size_t)worker->index * a->scratch_bytes);
 }
 
-static void interleave(const float *even, const float *odd, int64_t n, float *y) {
-  int64_t i = 0;
-  for (; i + LANES <= n; i += LANES) {
-    const vec a = vec_load(even + i), b = vec_load(odd + i);
-    vec_store(y + 2 * i, __builtin_shufflevector(a, b, LOW_LANES));
-    vec_store(y + 2 * i + LANES, __builtin_shufflevector(a, b, HIGH_LANES));
-  }
-  for (; i < n; ++i) {
-    y[2 * i] = even[i];
-    y[2 * i + 1] = odd[i];
+static inline vec load(const float *p, int64_t n) {
+  return n < LANES ? vec_load_n(p, n) : vec_load(p);
+}
+
+static inline void store(char *p, graft_dtype_code type, vec v, int64_t n) {
+  if (n < LANES) vec_store_typed_n(p, type, v, n);
+  else vec_store_typed(p, type, v);
+}
+
+// Adds planes of the kernel's three rows; there is nothing where a row lies outside of x.
+static void add_rows(const float *const rows[SIDE], int64_t n, float *sum) {
+  for (int64_t i = 0; i < n; i += LANES) {
+    const int64_t left = n - i;
+    vec v = load(rows[1] + i, left);
+    if (rows[0]) v += load(rows[0] + i, left);
+    if (rows[2]) v += load(rows[2] + i, left);
+    store((char *)(sum + i), GRAFT_DTYPE_F32, v, left);
   }
 }
 
-// Brings rows of the phases together; two rows of y for each of x.
-static void run_interleave(const void *args, int64_t item, const graft_cpu_worker *worker) {
-  (void)worker;
-  const arguments *a = args;
-  const int64_t width = a->conv.size[1], first = item * a->rows_per_item, left = a->n_rows - first;
-  for (int64_t row = first; row < first + (left < a->rows_per_item ? left : a->rows_per_item); ++row) {
-    for (int64_t odd = 0; odd < 2; ++odd) {
-      const float *even_columns = a->phases + 2 * odd * a->phase_elements + row * width;
-      interleave(even_columns, even_columns + a->phase_elements, width, a->y + 2 * (2 * row + odd) * width);
+// Two pixels of y for each of x, from the sums of the kernel's columns, which have a zero before and after them.
+static void make_row(const float *const sums[SIDE], int64_t n, float bias, char *y, graft_dtype_code type) {
+  const int64_t element = graft_gemm_element_bytes(type);
+  for (int64_t i = 0; i < n; i += LANES) {
+    const int64_t left = n - i;
+    const vec middle = load(sums[1] + i, left) + bias;
+    const vec even = load(sums[0] + i - 1, left) + middle + load(sums[2] + i, left);
+    const vec odd = load(sums[0] + i, left) + middle + load(sums[2] + i + 1, left);
+    store(y + 2 * i * element, type, __builtin_shufflevector(even, odd, LOW_LANES), 2 * left);
+    if (2 * left <= LANES) break;
+    store(y + (2 * i + LANES) * element, type, __builtin_shufflevector(even, odd, HIGH_LANES), 2 * left - LANES);
+  }
+}
+
+// Floats between sums of the kernel's columns, whole vectors apart.
+static int64_t sums_stride(int64_t width) {
+  return (width + 2 + 2 * LANES - 1) / LANES * LANES;
+}
+
+// Both rows of y that belong to row |row| of x, for one filter.
+static void make_rows(const arguments *a, int64_t filter, int64_t row, float bias, float *sums) {
+  const int64_t stride = sums_stride(a->width), n = a->width, down = SIDE * a->plane_elements;
+  const float *const columns[SIDE] = {sums, sums + stride, sums + 2 * stride};
+  const float *planes = a->planes + filter * AREA * a->plane_elements;
+  for (int64_t odd = 0; odd < 2; ++odd) {
+    const int64_t above = row - 1 + odd, below = row + odd;
+    for (int64_t j = 0; j < SIDE; ++j) {
+      const float *plane = planes + j * a->plane_elements;
+      const float *const rows[SIDE] = {above < 0 ? NULL : plane + (above - a->planes_row) * n,
+                                       plane + down + (row - a->planes_row) * n,
+                                       below < a->height ? plane + 2 * down + (below - a->planes_row) * n : NULL};
+      add_rows(rows, n, sums + j * stride);
     }
+    const int64_t y = (filter * 2 * a->height + 2 * row + odd) * 2 * n;
+    make_row(columns, n, bias, a->y + y * graft_gemm_element_bytes(a->y_type), a->y_type);
   }
 }
 
-static graft_conv describe(const graft_node_info *node) {
-  const graft_tensor_desc *x = node->inputs[X], *weight = node->inputs[WEIGHT];
-  return (graft_conv){
-      .core = &GRAFT_TARGETED(graft_conv_core),
-      .images = x->shape[IMAGES],
-      .groups = 1,
-      .channels = weight->shape[CHANNELS],
-      .out_channels = weight->shape[IMAGES],
-      .size = {x->shape[DOWN], x->shape[ACROSS]},
-      .out_size = {x->shape[DOWN], x->shape[ACROSS]},
-      .kernel = {2, 2},
-      .stride = {1, 1},
-      .dilation = {1, 1},
-      .padding = {1, 1},
-      .x_type = GRAFT_DTYPE_F32,
-      .image_stride = graft_gemm_stride(x, IMAGES),
-      .channel_stride = graft_gemm_stride(x, CHANNELS),
-      .row_stride = graft_gemm_stride(x, DOWN),
-      .weight = {.type = GRAFT_DTYPE_F32},
-      .out = {.type = GRAFT_DTYPE_F32},
-  };
+static void run_sums(const void *args, int64_t item, const graft_cpu_worker *worker) {
+  const arguments *a = args;
+  const int64_t filter = item / a->items_per_filter;
+  const int64_t first = a->first_row + item % a->items_per_filter * a->rows_per_item;
+  const int64_t end = first + a->rows_per_item < a->end_row ? first + a->rows_per_item : a->end_row;
+  const char *bias = a->bias ? a->bias + filter * graft_gemm_element_bytes(a->bias_type) : NULL;
+  float *sums = (float *)(void *)(a->scratch + (size_t)worker->index * a->scratch_bytes) + LANES;
+  sums[-1] = sums[2 * sums_stride(a->width) + a->width] = 0;
+  for (int64_t row = first; row < end; ++row) {
+    make_rows(a, filter, row, bias ? vec_load_typed_n(bias, a->bias_type, 1)[0] : 0, sums);
+  }
 }
 
 static bool supports(const graft_node_info *node, graft_reason *why) {
   const graft_tensor_desc *x = node->inputs[X], *weight = node->inputs[WEIGHT], *bias = node->inputs[BIAS];
-  if (x->dtype != GRAFT_F32) return graft_refuse(why, "x is %s, not f32", x->dtype->name);
+  if (!graft_gemm_takes(x->dtype)) return graft_refuse(why, "x is %s, not f32, f16 or bf16", x->dtype->name);
   if (!(node->constant_inputs & 1u << WEIGHT)) return graft_refuse(why, "the weight is not constant");
   if (graft_tensor_desc_elements(weight) == 0) return graft_refuse(why, "the weight is empty");
   if (!graft_gemm_takes(weight->dtype)) return graft_refuse(why, "the weight is %s", weight->dtype->name);
   if (bias && !graft_gemm_takes(bias->dtype)) return graft_refuse(why, "the bias is %s", bias->dtype->name);
-  if (!graft_gemm_has_dense_rows(x)) return graft_refuse(why, "rows of x are not contiguous");
+  if (!graft_tensor_desc_is_dense_from(x, DOWN)) return graft_refuse(why, "planes of x are not contiguous");
   if (!graft_tensor_desc_is_contiguous(weight)) return graft_refuse(why, "the weight is not contiguous");
   if (!graft_tensor_desc_is_contiguous(node->outputs[0])) return graft_refuse(why, "y is not contiguous");
   return !bias || graft_gemm_has_dense_rows(bias) || graft_refuse(why, "the bias is not contiguous");
 }
 
-static size_t phases_bytes(const graft_node_info *node) {
-  return (graft_tensor_desc_bytes(node->outputs[0]) + 63) & ~(size_t)63;
+static int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+static int64_t clamp(int64_t i, int64_t least, int64_t most) {
+  return i > most ? most : i < least ? least : i;
+}
+
+// What is done at a time.
+typedef struct portion {
+  int64_t rows, filters;
+} portion;
+
+static portion portion_of(const graft_node_info *node) {
+  const int64_t height = node->inputs[X]->shape[DOWN], filters = node->inputs[WEIGHT]->shape[IMAGES];
+  const int64_t planes_row = AREA * node->inputs[X]->shape[ACROSS] * (int64_t)sizeof(float);
+  const int64_t few = clamp(filters, 1, FILTERS_WANTED);
+  portion p = {.rows = clamp(PLANES_BYTES / (planes_row * few) - 2, 4, height)};
+  p.rows = ceil_div(height, ceil_div(height, p.rows));
+  p.filters = clamp(PLANES_BYTES / (planes_row * (p.rows + 2)), few, filters);
+  p.filters = ceil_div(filters, ceil_div(filters, p.filters));
+  return p;
+}
+
+// The product for the portion that begins with |row| and |filter|; everything but addresses. Planes have a row more
+// above and below, where x has one.
+static arguments describe(const graft_node_info *node, const portion *p, int64_t row, int64_t filter) {
+  const graft_tensor_desc *x = node->inputs[X], *weight = node->inputs[WEIGHT];
+  arguments a = {.height = x->shape[DOWN],
+                 .width = x->shape[ACROSS],
+                 .first_row = row,
+                 .planes_row = row > 0 ? row - 1 : 0,
+                 .y_type = x->dtype->code};
+  a.end_row = row + p->rows < a.height ? row + p->rows : a.height;
+  const int64_t planes_end = a.end_row < a.height ? a.end_row + 1 : a.height, left = weight->shape[IMAGES] - filter;
+  a.plane_elements = (planes_end - a.planes_row) * a.width;
+  a.gemm = (graft_gemm){
+      .core = &GRAFT_TARGETED(graft_gemm_core),
+      .m = AREA * (p->filters < left ? p->filters : left),
+      .n = a.plane_elements,
+      .k = weight->shape[CHANNELS],
+      .a = {.type = weight->dtype->code, .row_stride = weight->shape[CHANNELS], .column_stride = 1},
+      .b = {.type = x->dtype->code, .row_stride = graft_gemm_stride(x, CHANNELS), .column_stride = 1},
+      .out = {.type = GRAFT_DTYPE_F32, .row_stride = a.plane_elements},
+  };
+  a.rows_per_item = a.width < ITEM_ELEMENTS ? ITEM_ELEMENTS / a.width : 1;
+  a.items_per_filter = ceil_div(a.end_row - a.first_row, a.rows_per_item);
+  return a;
+}
+
+static size_t planes_bytes(const graft_node_info *node, const portion *p) {
+  const int64_t height = node->inputs[X]->shape[DOWN], rows = p->rows + 2 < height ? p->rows + 2 : height;
+  return (size_t)(p->filters * AREA * rows * node->inputs[X]->shape[ACROSS]) * sizeof(float);
+}
+
+static size_t aligned(size_t bytes) {
+  return (bytes + 63) & ~(size_t)63;
+}
+
+// The most that any portion wants.
+static size_t scratch_bytes(const graft_node_info *node, const portion *p) {
+  size_t most = (size_t)(LANES + SIDE * sums_stride(node->inputs[X]->shape[ACROSS])) * sizeof(float);
+  for (int64_t row = 0; row < node->inputs[X]->shape[DOWN]; row += p->rows) {
+    for (int64_t filter = 0; filter < node->inputs[WEIGHT]->shape[IMAGES]; filter += p->filters) {
+      const arguments a = describe(node, p, row, filter);
+      const size_t bytes = graft_gemm_scratch_bytes(&a.gemm);
+      most = bytes > most ? bytes : most;
+    }
+  }
+  return aligned(most);
 }
 
 static graft_status prepare(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
   (void)error;
-  const graft_conv conv = describe(node);
-  const size_t n_workers = (size_t)graft_cpu_describe(node->device)->n_threads;
-  out_prepared->workspace_bytes = phases_bytes(node) + n_workers * graft_conv_scratch_bytes(&conv);
   out_prepared->n_packed = 1;
-  out_prepared->packed[0] = (graft_packed_input){
-      .input = WEIGHT,
-      .bytes =
-          (size_t)(graft_tensor_desc_elements(node->inputs[WEIGHT]) / AREA * N_PHASES * PHASE_AREA) * sizeof(float),
-      .alignment = 64,
-      .layout = "2 x 2 sums of an enlarged image's f32"};
+  out_prepared->packed[0] = (graft_packed_input){.input = WEIGHT,
+                                                 .bytes = graft_tensor_desc_bytes(node->inputs[WEIGHT]),
+                                                 .alignment = 64,
+                                                 .layout = "filter, kernel, channel"};
+  if (graft_tensor_desc_elements(node->outputs[0]) == 0) return GRAFT_OK;
+  const portion p = portion_of(node);
+  const size_t n_workers = (size_t)graft_cpu_describe(node->device)->n_threads;
+  out_prepared->workspace_bytes = aligned(planes_bytes(node, &p)) + n_workers * scratch_bytes(node, &p);
   return GRAFT_OK;
-}
-
-// Of three weights in a line: what the first and the second pixel of |phase| are multiplied with.
-static void fold(const float *w, int64_t step, int64_t phase, float out[2]) {
-  out[0] = phase == 0 ? w[0] : w[0] + w[step];
-  out[1] = phase == 0 ? w[step] + w[2 * step] : w[2 * step];
 }
 
 static graft_status pack(const graft_node_info *node, void *state, uint32_t input, const void *source, void *packed) {
   (void)state, (void)input;
-  const graft_dtype dtype = node->inputs[WEIGHT]->dtype;
-  const int64_t n = graft_tensor_desc_elements(node->inputs[WEIGHT]) / AREA;
-  for (int64_t i = 0; i < n; ++i) {
-    float w[AREA];
-    dtype->to_f32((const char *)source + (size_t)(i * AREA) * dtype->block_bytes, w, AREA);
-    for (int64_t phase = 0; phase < N_PHASES; ++phase) {
-      float *to = (float *)packed + (phase * n + i) * PHASE_AREA, rows[2][3];
-      for (int64_t column = 0; column < 3; ++column) {
-        float pair[2];
-        fold(w + column, 3, phase / 2, pair);
-        rows[0][column] = pair[0];
-        rows[1][column] = pair[1];
+  const graft_tensor_desc *weight = node->inputs[WEIGHT];
+  const int64_t filters = weight->shape[IMAGES], channels = weight->shape[CHANNELS];
+  const size_t element = weight->dtype->block_bytes;
+  for (int64_t o = 0; o < filters; ++o) {
+    for (int64_t c = 0; c < channels; ++c) {
+      for (int64_t i = 0; i < AREA; ++i) {
+        const char *from = (const char *)source + (size_t)((o * channels + c) * AREA + i) * element;
+        memcpy((char *)packed + (size_t)((o * AREA + i) * channels + c) * element, from, element);
       }
-      fold(rows[0], 1, phase % 2, to);
-      fold(rows[1], 1, phase % 2, to + 2);
     }
   }
   return GRAFT_OK;
 }
 
+static graft_status encode_portion(graft_encoder *encoder, const graft_encode_args *args, arguments *a,
+                                   int64_t filter) {
+  graft_cpu_task task = {.run = run_planes, .args = a, .args_bytes = sizeof *a, .n_items = graft_gemm_items(&a->gemm)};
+  const graft_tensor_desc *bias = args->node->inputs[BIAS];
+  const size_t weight_bytes = (size_t)(filter * AREA * a->gemm.k * graft_gemm_element_bytes(a->gemm.a.type));
+  a->gemm.a.data = (const char *)args->inputs[WEIGHT] + weight_bytes;
+  a->gemm.out.data = args->workspace;
+  a->planes = args->workspace;
+  if (bias) {
+    a->bias_type = bias->dtype->code;
+    a->bias = (const char *)args->inputs[BIAS] + filter * graft_gemm_element_bytes(a->bias_type);
+  }
+  GRAFT_TRY(graft_cpu_encode(encoder, &task, args->error));
+  task.run = run_sums;
+  task.n_items = a->gemm.m / AREA * a->items_per_filter;
+  return graft_cpu_encode(encoder, &task, args->error);
+}
+
 static graft_status encode(graft_encoder *encoder, const graft_encode_args *args) {
   const graft_node_info *node = args->node;
-  const graft_tensor_desc *x = node->inputs[X], *bias = node->inputs[BIAS];
-  if (graft_tensor_desc_elements(node->outputs[0]) == 0) return GRAFT_OK;
-  arguments a = {.conv = describe(node), .phases = args->workspace, .y = args->outputs[0]};
-  a.scratch = (char *)args->workspace + phases_bytes(node);
-  a.scratch_bytes = graft_conv_scratch_bytes(&a.conv);
-  a.conv.x = args->inputs[X];
-  a.conv.weight.data = args->inputs[WEIGHT];
-  a.conv.out.data = a.phases;
-  if (bias) a.conv.out.bias = (graft_gemm_matrix){.data = args->inputs[BIAS], .type = bias->dtype->code};
-  a.conv_items = graft_conv_items(&a.conv);
-  a.phase_elements = graft_tensor_desc_elements(node->outputs[0]) / N_PHASES;
-  a.n_rows = a.phase_elements / x->shape[ACROSS];
-  a.rows_per_item = x->shape[ACROSS] < ITEM_ELEMENTS ? ITEM_ELEMENTS / x->shape[ACROSS] : 1;
-  graft_cpu_task task = {.run = run_phase, .args = &a, .args_bytes = sizeof a, .n_items = N_PHASES * a.conv_items};
-  GRAFT_TRY(graft_cpu_encode(encoder, &task, args->error));
-  task.run = run_interleave;
-  task.n_items = (a.n_rows + a.rows_per_item - 1) / a.rows_per_item;
-  return graft_cpu_encode(encoder, &task, args->error);
+  const graft_tensor_desc *x = node->inputs[X], *y = node->outputs[0];
+  if (graft_tensor_desc_elements(y) == 0) return GRAFT_OK;
+  const portion p = portion_of(node);
+  const size_t bytes = scratch_bytes(node, &p);
+  for (int64_t image = 0; image < x->shape[IMAGES]; ++image) {
+    const char *from = (const char *)args->inputs[X] + image * x->strides[IMAGES];
+    char *to = (char *)args->outputs[0] + image * y->strides[IMAGES];
+    for (int64_t row = 0; row < x->shape[DOWN]; row += p.rows) {
+      for (int64_t filter = 0; filter < y->shape[CHANNELS]; filter += p.filters) {
+        arguments a = describe(node, &p, row, filter);
+        a.scratch = (char *)args->workspace + aligned(planes_bytes(node, &p));
+        a.scratch_bytes = bytes;
+        a.gemm.b.data = from + a.planes_row * a.width * graft_gemm_element_bytes(a.y_type);
+        a.y = to + filter * y->strides[CHANNELS];
+        GRAFT_TRY(encode_portion(encoder, args, &a, filter));
+      }
+    }
+  }
+  return GRAFT_OK;
 }
 
 static const graft_kernel_def kernels[] = {{
     .struct_size = sizeof kernels[0],
     .priority = GRAFT_TARGET_PRIORITY,
-    .name = GRAFT_TARGETED_NAME(upsample_conv2d_f32_phases),
+    .name = GRAFT_TARGETED_NAME(upsample_conv2d_float_planes),
     .op = "graft.upsample_conv2d.v1",
     .backend = "cpu",
     .required_features = GRAFT_TARGET_REQUIRES,
