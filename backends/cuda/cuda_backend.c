@@ -73,10 +73,21 @@ static graft_status make_stream(graft_cuda_device *device, uint32_t index, graft
   return graft_cuda_staging_create(device, error);
 }
 
+// Turing is the oldest that device code is compiled for.
+static graft_status check_card(const graft_cuda_device *device, graft_error *error) {
+  const int major = attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+  const int minor = attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  if (10 * major + minor >= 75) return GRAFT_OK;
+  return GRAFT_FAIL(error, GRAFT_E_DEVICE,
+                    "the card has compute capability %d.%d; graft needs 7.5 (Turing) or newer. Use another device",
+                    major, minor);
+}
+
 static graft_status open_context(graft_cuda_device *device, uint32_t index, graft_error *error) {
   const graft_cuda_driver *driver = &device->driver;
   const int ordinal = (int)(index / device->options.n_virtual);
   GRAFT_TRY(graft_cuda_check(device, driver->cuDeviceGet(&device->card, ordinal), "finding the GPU", error));
+  GRAFT_TRY(check_card(device, error));
   CUcontext context = NULL;
   GRAFT_TRY(graft_cuda_check(device, driver->cuDevicePrimaryCtxRetain(&context, device->card),
                              "making the GPU's context", error));

@@ -110,6 +110,7 @@ graft_status graft_cuda_encode_call(graft_encoder *encoder, const graft_cuda_cal
   const graft_cuda_command command = {
       .kind = GRAFT_CUDA_CALL, .run = call.run, .args_bytes = call.args_bytes, .key_bytes = call.key_bytes};
   if (!call.is_capture_safe) encoder->recording->is_capture_safe = false;
+  if (call.is_bound) encoder->recording->is_bound = true;
   return append(encoder, &command, call.args, error);
 }
 

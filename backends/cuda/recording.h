@@ -47,6 +47,7 @@ struct graft_recording {
   uint32_t n_faults;
   // Replay.
   bool is_capture_safe;
+  bool is_bound;    // its graph is of no use without it
   bool is_warm;     // has run once, so that whatever is set up late is set up
   bool is_weighed;  // commands have weights
   bool has_capture_failed;

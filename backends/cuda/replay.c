@@ -1,5 +1,6 @@
 #include "backends/cuda/replay.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,6 +50,8 @@ graft_status graft_cuda_replay(graft_recording *recording, graft_error *error) {
     // Whoever else uses the card's context breaks a capture by waiting for it. Nothing was run yet.
     if (status != GRAFT_OK) {
       recording->has_capture_failed = true;
+      ++device->runs.n_failed_captures;
+      snprintf(device->runs.capture_failure, sizeof device->runs.capture_failure, "%.127s", why.message);
       return graft_cuda_issue(recording, 0, recording->n_commands, error);
     }
     ++device->runs.n_captured;
@@ -89,9 +92,10 @@ static void drop_oldest(graft_cuda_device *device) {
 void graft_cuda_retire(graft_recording *recording) {
   graft_cuda_device *device = recording->device;
   if (recording->graph == NULL || graft_cuda_begin_turn(device, NULL) != GRAFT_OK) return;
-  graft_cuda_retired *retired = recording->n_faults == 0 ? calloc(1, sizeof *retired) : NULL;
+  // Fault records are memory of the recording, which no other may write to.
+  const bool is_kept = recording->n_faults == 0 && !recording->is_bound;
+  graft_cuda_retired *retired = is_kept ? calloc(1, sizeof *retired) : NULL;
   if (retired == NULL) {
-    // Fault records are memory of the recording, which no other may write to.
     (void)device->driver.cuGraphExecDestroy(recording->graph);
   } else {
     *retired = (graft_cuda_retired){.next = device->retired,
@@ -112,7 +116,7 @@ void graft_cuda_retire(graft_recording *recording) {
 
 void graft_cuda_retired_take(graft_recording *recording) {
   graft_cuda_device *device = recording->device;
-  if (recording->n_faults > 0 || graft_cuda_begin_turn(device, NULL) != GRAFT_OK) return;
+  if (recording->n_faults > 0 || recording->is_bound || graft_cuda_begin_turn(device, NULL) != GRAFT_OK) return;
   graft_cuda_retired **link = &device->retired;
   while (*link != NULL && !has_commands_of(*link, recording)) link = &(*link)->next;
   graft_cuda_retired *found = *link;

@@ -218,6 +218,16 @@ static bool is_captured_outside(graft_cuda_device *device) {
   return result == CUDA_SUCCESS && state == CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
+// Into that graph goes only what each launch of it repeats.
+static graft_status issue_outside(graft_recording *recording, uint32_t first, uint32_t end, graft_error *error) {
+  if (!recording->is_capture_safe) {
+    return GRAFT_FAIL(
+        error, GRAFT_E_UNSUPPORTED,
+        "the plan has a library call that cannot be captured into a graph; run it outside of the capture");
+  }
+  return graft_cuda_issue(recording, recording->first_command[first], recording->first_command[end], error);
+}
+
 graft_status graft_cuda_run_beside(graft_recording *recording, uint32_t first, uint32_t end,
                                    const graft_run_control *control, const graft_beside *beside, graft_error *error) {
   static const graft_run_control nobody = {0};
@@ -228,7 +238,7 @@ graft_status graft_cuda_run_beside(graft_recording *recording, uint32_t first, u
   if (w.control->out_step != NULL) *w.control->out_step = step_of(recording, recording->first_command[first]);
   graft_status status = GRAFT_OK;
   if (is_captured_outside(device)) {
-    status = graft_cuda_issue(recording, recording->first_command[first], recording->first_command[end], error);
+    status = issue_outside(recording, first, end, error);
   } else if (w.control->on_step != NULL) {
     status = run_watched(recording, first, end, &w, error);
   } else {

@@ -130,6 +130,7 @@ typedef struct graft_cuda_call {
   const void *args;  // copied, aligned to 16 bytes
   size_t args_bytes, key_bytes;
   bool is_capture_safe;  // no effects on the host that each run needs, no decision on contents of tensors
+  bool is_bound;         // what was captured needs the plan: it is not kept for one that is made anew
 } graft_cuda_call;
 
 GRAFT_API GRAFT_NODISCARD graft_status graft_cuda_encode_call(graft_encoder *encoder, const graft_cuda_call *call,
@@ -182,6 +183,8 @@ typedef struct graft_cuda_run_counts {
   uint64_t n_dispatched, n_captured, n_replayed;
   double wait_seconds;  // that the host waited for the device in these runs: all else of a run is the host's own time
   uint64_t pinned_bytes, peak_pinned_bytes;  // of host memory, for the device: staging, and weights where they lie
+  uint64_t n_failed_captures;                // of plans that are dispatched since then
+  char capture_failure[128];                 // why the last one failed; "": none has
 } graft_cuda_run_counts;
 
 #define GRAFT_CUDA_RUNS_SERVICE "cuda.runs.v1"

@@ -451,9 +451,9 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
 }
 
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
-  (void)stream;
   CALL();
-  *status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const bool is_captured = capturing != NULL && capturing == (fake_stream *)(void *)stream;
+  *status = is_captured ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
   return CUDA_SUCCESS;
 }
 

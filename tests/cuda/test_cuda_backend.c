@@ -282,6 +282,12 @@ static void a_capture_that_others_break_costs_no_run(void **state) {
   }
   assert_int_equal(get_counts().refused_waits, 1);
   assert_int_equal(get_counts().graph_launches, 0);
+  // RP1: reported, and not tried again.
+  const graft_cuda_runs_service *service = graft_device_service(s.device, GRAFT_CUDA_RUNS_SERVICE);
+  graft_cuda_run_counts counts = {.struct_size = sizeof counts};
+  service->count(s.device, &counts);
+  assert_int_equal(counts.n_failed_captures, 1);
+  assert_non_null(strstr(counts.capture_failure, "capturing a plan"));
   close_well(&s);
 }
 

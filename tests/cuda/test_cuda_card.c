@@ -1,5 +1,6 @@
 // What only a real card shows: replays give the bytes of ordinary runs, plans made anew leave no memory behind, long
 // work stops soon when it is cancelled. Skipped where there is no card.
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "graft/cuda.h"
@@ -231,6 +234,95 @@ static void plans_made_anew_leave_no_memory_behind(void **state) {
   close_card(&s);
 }
 
+// A file of numbers, mapped as weights are.
+typedef struct mapped_file {
+  int file;
+  const uint32_t *numbers;
+  size_t bytes;
+} mapped_file;
+
+static mapped_file map_numbers(size_t bytes) {
+  char path[] = "/tmp/graft-card-XXXXXX";
+  mapped_file m = {.file = mkstemp(path), .bytes = bytes};
+  const int readable = open(path, O_RDONLY | O_CLOEXEC);
+  assert_true(m.file >= 0 && readable >= 0);
+  assert_int_equal(unlink(path), 0);
+  assert_int_equal(ftruncate(m.file, (off_t)bytes), 0);
+  uint32_t *written = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, m.file, 0);
+  assert_ptr_not_equal(written, MAP_FAILED);
+  for (size_t i = 0; i < bytes / sizeof *written; ++i) written[i] = (uint32_t)i * 2654435761u;
+  munmap(written, bytes);
+  m.numbers = mmap(NULL, bytes, PROT_READ, MAP_SHARED, readable, 0);
+  assert_ptr_not_equal(m.numbers, MAP_FAILED);
+  close(readable);
+  return m;
+}
+
+// Whether the card has the file's numbers.
+static bool has_numbers(const session *s, const void *memory, size_t bytes) {
+  const graft_backend_def *backend = graft_device_backend(s->device);
+  uint32_t *got = malloc(bytes);
+  assert_non_null(got);
+  assert_int_equal(backend->download(graft_device_state(s->device), got, memory, bytes, NULL), GRAFT_OK);
+  size_t i = 0;
+  while (i < bytes / sizeof *got && got[i] == (uint32_t)i * 2654435761u) ++i;
+  free(got);
+  return i == bytes / sizeof *got;
+}
+
+static double copy_registered(const session *s, graft_stream *stream, const mapped_file *m, void *target) {
+  const graft_backend_def *backend = graft_device_backend(s->device);
+  const double begin = seconds_now();
+  assert_int_equal(backend->upload_async(stream, target, m->numbers, m->bytes, NULL), GRAFT_OK);
+  assert_int_equal(backend->synchronize(graft_device_state(s->device), NULL), GRAFT_OK);
+  return seconds_now() - begin;
+}
+
+// Numbers for docs/adr/0007: what registering costs, and what it saves. A file that is cut meanwhile does no harm.
+static void mapped_files_are_copied_by_the_card(void **state) {
+  (void)state;
+  session s;
+  graft_error error = {0};
+  graft_stream *stream = NULL;
+  void *memory = NULL;
+  if (open_card("", &s) != GRAFT_OK) {
+    close_card(&s);
+    skip();
+  }
+  const graft_backend_def *backend = graft_device_backend(s.device);
+  void *device = graft_device_state(s.device);
+  const mapped_file m = map_numbers((size_t)256 << 20);
+  assert_int_equal(backend->allocate(device, m.bytes, NULL, &memory), GRAFT_OK);
+  assert_int_equal(backend->stream_create(device, NULL, &stream), GRAFT_OK);
+  double begin = seconds_now();
+  assert_int_equal(backend->upload(device, memory, m.numbers, m.bytes, NULL), GRAFT_OK);
+  assert_int_equal(backend->synchronize(device, NULL), GRAFT_OK);
+  const double staged = seconds_now() - begin;
+  assert_true(has_numbers(&s, memory, m.bytes));
+  begin = seconds_now();
+  graft_status status = backend->register_host(device, m.numbers, m.bytes, &error);
+  const double registering = seconds_now() - begin;
+  if (status != GRAFT_OK) {
+    print_message("    a mapped file cannot be registered here: %s\n", error.message);
+  } else {
+    const double copying = copy_registered(&s, stream, &m, memory);
+    assert_true(has_numbers(&s, memory, m.bytes));
+    assert_int_equal(ftruncate(m.file, 0), 0);
+    (void)copy_registered(&s, stream, &m, memory);
+    print_message("    cut under the card: the same numbers %s\n", has_numbers(&s, memory, m.bytes) ? "yes" : "no");
+    begin = seconds_now();
+    backend->unregister_host(device, m.numbers, m.bytes);
+    print_message("    256 MiB: staged %.1f ms; registered in %.1f, copied in %.1f, given back in %.1f ms\n",
+                  1e3 * staged, 1e3 * registering, 1e3 * copying, 1e3 * (seconds_now() - begin));
+    assert_int_not_equal(backend->register_host(device, m.numbers, m.bytes, &error), GRAFT_OK);
+  }
+  backend->stream_destroy(stream);
+  backend->release(device, memory, m.bytes);
+  munmap((void *)(uintptr_t)m.numbers, m.bytes);
+  close(m.file);
+  close_card(&s);
+}
+
 typedef struct stopper {
   double at;
   double stopped;
@@ -272,6 +364,7 @@ int main(void) {
       cmocka_unit_test(replays_give_the_bytes_of_ordinary_runs),
       cmocka_unit_test(the_host_needs_little_for_a_replay),
       cmocka_unit_test(budgets_give_the_same_bytes),
+      cmocka_unit_test(mapped_files_are_copied_by_the_card),
       cmocka_unit_test(plans_made_anew_leave_no_memory_behind),
       cmocka_unit_test(long_work_stops_soon),
   };
