@@ -14,24 +14,39 @@ struct graft_json {
   char *origin;
 };
 
-// jansson recurses into containers, also when it frees them, so the depth is checked before it sees the text.
-static bool is_too_deep(const char *text, size_t n_bytes) {
+// What must be known of a text before jansson sees it.
+typedef struct text_measure {
+  int depth;             // of nested containers
+  size_t longest_bytes;  // of a string, or of anything else without blanks
+} text_measure;
+
+static text_measure measure(const char *text, size_t n_bytes) {
+  text_measure most = {0};
   int depth = 0;
+  size_t begin = 0;
   bool in_string = false;
   for (size_t i = 0; i < n_bytes; ++i) {
     char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '{' || c == '[') {
-      if (++depth > GRAFT_JSON_MAX_DEPTH) return true;
-    } else if (c == '}' || c == ']') {
-      --depth;
-    }
+    if (in_string && c == '\\') ++i;
+    if (c == '"') in_string = !in_string;
+    if (in_string) continue;
+    if (c == '{' || c == '[') ++depth;
+    if (c == '}' || c == ']') --depth;
+    if (depth > most.depth) most.depth = depth;
+    if (strchr(",:{}[] \t\r\n", c) == NULL) continue;
+    if (i - begin > most.longest_bytes) most.longest_bytes = i - begin;
+    begin = i + 1;
   }
-  return false;
+  if (n_bytes - begin > most.longest_bytes) most.longest_bytes = n_bytes - begin;
+  return most;
+}
+
+// jansson gathers a string in a buffer that it makes twice as large whenever it is full, and copies the result. Where
+// that buffer cannot grow it goes on without, asks again for every byte and leaves bytes out, so there must be room.
+static bool has_room_for(size_t longest_bytes) {
+  void *room = malloc(3 * longest_bytes + 1);
+  free(room);
+  return room != NULL;
 }
 
 static graft_status fail_to_parse(const char *origin, const json_error_t *details, graft_error *error) {
@@ -59,10 +74,12 @@ static graft_json *create(const char *origin) {
 graft_status graft_json_parse(const char *text, size_t n_bytes, const char *origin, graft_error *error,
                               graft_json **out_json) {
   if (n_bytes == 0) return GRAFT_FAIL(error, GRAFT_E_FORMAT, "%s: empty", graft_excerpt_path(origin).text);
-  if (is_too_deep(text, n_bytes))
+  // jansson recurses into containers, also when it frees them.
+  const text_measure most = measure(text, n_bytes);
+  if (most.depth > GRAFT_JSON_MAX_DEPTH)
     return GRAFT_FAIL(error, GRAFT_E_FORMAT, "%s: nested deeper than %d levels", graft_excerpt_path(origin).text,
                       GRAFT_JSON_MAX_DEPTH);
-  graft_json *json = create(origin);
+  graft_json *json = has_room_for(most.longest_bytes) ? create(origin) : NULL;
   if (json == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "%s: out of memory", graft_excerpt_path(origin).text);
   json_error_t details = {0};
   json->root = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES, &details);

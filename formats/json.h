@@ -23,7 +23,7 @@ enum {
 // Reads and parses the file |path| of at most |max_bytes|. Close the result with graft_json_close.
 // Errors: those of graft_file_load, GRAFT_E_FORMAT with line and column, and GRAFT_E_NO_MEMORY.
 // A limit of jansson: it takes some of its own failed allocations for bad syntax (GRAFT_E_FORMAT), and does not notice
-// when its buffer for a long string cannot grow.
+// when its buffer for a long string cannot grow. Hence there must be room for the longest string before it begins.
 GRAFT_NODISCARD graft_status graft_json_open(const char *path, size_t max_bytes, graft_error *error,
                                              graft_json **out_json);
 

@@ -6,6 +6,7 @@
 #include "fail_alloc.h"
 #include "format_files.h"
 #include "formats/chat_template.h"
+#include "formats/json.h"
 #include "formats/png.h"
 #include "formats/safetensors_writer.h"
 #include "formats/tokenizer.h"
@@ -171,11 +172,38 @@ static void chat_template(void **state) {
   temp_folder_remove(&t.folder);
 }
 
+// jansson alone would gather as much of the string as there is room for, byte by byte.
+static void long_strings(void **state) {
+  (void)state;
+  enum { LONG = 3 << 20 };
+  char *text = malloc(LONG + 8);
+  assert_non_null(text);
+  json_set_alloc_funcs(malloc, free);
+  for (int number = 0; number <= 1; ++number) {
+    graft_error error = {0};
+    graft_json *json = NULL;
+    memset(text, '1', LONG + 7);
+    memcpy(text, number ? "[1" : "[\"", 2);
+    memcpy(text + LONG + 5, number ? "1]" : "\"]", 3);
+    fail_alloc_above(1 << 20);
+    graft_status status = graft_json_parse(text, LONG + 7, "long.json", &error, &json);
+    fail_alloc_above(SIZE_MAX);
+    assert_int_equal(status, GRAFT_E_NO_MEMORY);
+    assert_string_equal(error.message, "long.json: out of memory");
+    if (number) continue;
+    assert_ok(graft_json_parse(text, LONG + 7, "long.json", &error, &json), &error);
+    assert_int_equal(json_string_length(json_array_get(graft_json_root(json), 0)), LONG + 3);
+    graft_json_close(json);
+  }
+  json_set_alloc_funcs(reliable_malloc, free);
+  free(text);
+}
+
 int main(void) {
   json_set_alloc_funcs(reliable_malloc, free);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(weights), cmocka_unit_test(tokenizer),     cmocka_unit_test(tokenizer_from_vocabulary),
-      cmocka_unit_test(writers), cmocka_unit_test(chat_template),
+      cmocka_unit_test(writers), cmocka_unit_test(chat_template), cmocka_unit_test(long_strings),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

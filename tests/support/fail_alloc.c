@@ -2,11 +2,15 @@
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <stddef.h>
 
 static _Atomic int64_t n_allocations;
 static _Atomic int64_t first_failure;  // 0: none
+static _Atomic size_t most_bytes = SIZE_MAX;
 static _Atomic bool counting, failing_on, hit;
+
+void fail_alloc_above(size_t bytes) {
+  most_bytes = bytes;
+}
 
 void fail_alloc_start(int64_t fail_at, bool all_later) {
   n_allocations = 0;
@@ -35,7 +39,8 @@ int64_t fail_alloc_sweep(fail_alloc_step attempt, fail_alloc_check check, void *
   }
 }
 
-static bool must_fail(void) {
+static bool must_fail(size_t bytes) {
+  if (bytes > most_bytes) return true;
   if (!counting) return false;
   int64_t number = atomic_fetch_add(&n_allocations, 1) + 1;
   if (first_failure == 0 || number < first_failure || (number > first_failure && !failing_on)) return false;
@@ -55,21 +60,21 @@ void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
 int __wrap_posix_memalign(void **out_memory, size_t alignment, size_t bytes);
 
 void *__wrap_malloc(size_t bytes) {
-  return must_fail() ? NULL : __real_malloc(bytes);
+  return must_fail(bytes) ? NULL : __real_malloc(bytes);
 }
 
 void *__wrap_calloc(size_t n, size_t bytes) {
-  return must_fail() ? NULL : __real_calloc(n, bytes);
+  return must_fail(bytes == 0 || n <= SIZE_MAX / bytes ? n * bytes : SIZE_MAX) ? NULL : __real_calloc(n, bytes);
 }
 
 void *__wrap_realloc(void *memory, size_t bytes) {
-  return must_fail() ? NULL : __real_realloc(memory, bytes);
+  return must_fail(bytes) ? NULL : __real_realloc(memory, bytes);
 }
 
 void *__wrap_aligned_alloc(size_t alignment, size_t bytes) {
-  return must_fail() ? NULL : __real_aligned_alloc(alignment, bytes);
+  return must_fail(bytes) ? NULL : __real_aligned_alloc(alignment, bytes);
 }
 
 int __wrap_posix_memalign(void **out_memory, size_t alignment, size_t bytes) {
-  return must_fail() ? ENOMEM : __real_posix_memalign(out_memory, alignment, bytes);
+  return must_fail(bytes) ? ENOMEM : __real_posix_memalign(out_memory, alignment, bytes);
 }
