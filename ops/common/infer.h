@@ -17,7 +17,7 @@ graft_status graft_infer_swiglu(graft_infer_args *args);
 graft_status graft_infer_quantize_convrot_i8_packed(graft_infer_args *args);
 graft_status graft_infer_rms_norm_rotary(graft_infer_args *args);
 graft_status graft_infer_gated_residual(graft_infer_args *args);
-graft_status graft_infer_swiglu_convrot_i8(graft_infer_args *args);
+graft_status graft_infer_gated_convrot_i8(graft_infer_args *args);
 
 // Checks that input |input| (may be left out) broadcasts into output 0 without making it larger; |name| is what the
 // sentence calls it. Errors: GRAFT_E_SHAPE. Thread-safe.

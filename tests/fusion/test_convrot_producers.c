@@ -10,6 +10,7 @@
 
 #include "fusion_pair.h"
 #include "graft/cpu.h"
+#include "ops/fused/gated_convrot_i8/gated_convrot_i8.h"
 #include "ops/fused/linear_i8_gated_residual/linear_i8_gated_residual.h"
 #include "ops/fused/linear_i8_rms_norm_rotary/linear_i8_rms_norm_rotary.h"
 #include "ops/fused/linear_i8_swiglu_convrot_i8/linear_i8_swiglu_convrot_i8.h"
@@ -22,20 +23,36 @@
   }
 #define WEIGHT(type, n) \
   { .dtype = type, .rank = 1, .shape = {n}, .is_constant = true }
-#define SWIGLU(text, size, ...)                                                                                  \
-  {                                                                                                              \
-    .name = text, .attrs = &(const graft_quantize_convrot_i8_attrs){.group = (size)}, .n_inputs = 2, .inputs = { \
-      TENSOR(__VA_ARGS__),                                                                                       \
-      TENSOR(__VA_ARGS__)                                                                                        \
-    }                                                                                                            \
+#define GATED(text, kind, size, ...)                                                                               \
+  {                                                                                                                \
+    .name = text, .attrs = &(const graft_gated_convrot_i8_attrs){.quantize = {.group = (size)}, .gating = (kind)}, \
+    .n_inputs = 2, .inputs = {                                                                                     \
+      TENSOR(__VA_ARGS__),                                                                                         \
+      TENSOR(__VA_ARGS__)                                                                                          \
+    }                                                                                                              \
   }
-#define NORM(text, size, ...)                                                                                    \
-  {                                                                                                              \
-    .name = text, .attrs = &(const graft_rms_norm_convrot_i8_attrs){.eps = 1e-5, .quantize = {.group = (size)}}, \
-    .n_inputs = 3, .inputs = {                                                                                   \
-      __VA_ARGS__                                                                                                \
-    }                                                                                                            \
+#define SWIGLU(text, size, ...) GATED(text, GRAFT_GATING_SILU, size, __VA_ARGS__)
+#define SCALED(text, size, factor, ...)                                                                    \
+  {                                                                                                        \
+    .name = text,                                                                                          \
+    .attrs =                                                                                               \
+        &(const graft_gated_convrot_i8_attrs){                                                             \
+            .quantize = {.group = (size)}, .gating = GRAFT_GATING_SCALE, .scale = (factor), .bias = -0.1}, \
+    .n_inputs = 2, .inputs = {                                                                             \
+      OMITTED,                                                                                             \
+      TENSOR(__VA_ARGS__)                                                                                  \
+    }                                                                                                      \
   }
+#define NORM_OF(text, size, factor, ...)                                                                             \
+  {                                                                                                                  \
+    .name = text,                                                                                                    \
+    .attrs =                                                                                                         \
+        &(const graft_rms_norm_convrot_i8_attrs){.eps = 1e-5, .quantize = {.group = (size)}, .is_factor = (factor)}, \
+    .n_inputs = 4, .inputs = {                                                                                       \
+      __VA_ARGS__                                                                                                    \
+    }                                                                                                                \
+  }
+#define NORM(text, size, ...) NORM_OF(text, size, false, __VA_ARGS__, OMITTED)
 #define OMITTED \
   { .dtype = NULL }
 
@@ -86,7 +103,21 @@ static void swiglu_gives_the_same_bytes(void **state) {
       SWIGLU("group_64", 64, 1, 5, 320), SWIGLU("demo", 256, 1, 288, 1024),      SWIGLU("image", 256, 1, 37, 10240),
       SWIGLU("one_row", 1024, 1, 1024),  SWIGLU("past_caches", 256, 650, 10240),
   };
-  check_all("swiglu_convrot_i8", samples, sizeof samples / sizeof samples[0]);
+  check_all("gated_convrot_i8", samples, sizeof samples / sizeof samples[0]);
+}
+
+static void gates_and_scales_give_the_same_bytes(void **state) {
+  (void)state;
+  const graft_op_case samples[] = {
+      GATED("sigmoid", GRAFT_GATING_SIGMOID, 1, 5, 31),
+      GATED("sigmoid_64", GRAFT_GATING_SIGMOID, 64, 1, 67, 320),
+      GATED("product", GRAFT_GATING_PRODUCT, 4, 5, 36),
+      GATED("product_256", GRAFT_GATING_PRODUCT, 256, 19, 1280),
+      SCALED("scale", 16, 0.37, 2, 7, 48),
+      SCALED("scale_256", 256, 3.1, 37, 1280),
+      GATED("past_caches", GRAFT_GATING_PRODUCT, 256, 650, 10240),
+  };
+  check_all("gated_convrot_i8", samples, sizeof samples / sizeof samples[0]);
 }
 
 static void norms_give_the_same_bytes(void **state) {
@@ -102,6 +133,11 @@ static void norms_give_the_same_bytes(void **state) {
       NORM("batch", 64, TENSOR(2, 67, 384), WEIGHT(GRAFT_BF16, 384), TENSOR(2, 1, 384)),
       NORM("image", 256, TENSOR(1, 67, 3840), WEIGHT(GRAFT_BF16, 3840), TENSOR(1, 1, 3840)),
       NORM("refiner", 256, TENSOR(1, 67, 3840), WEIGHT(GRAFT_F32, 3840), OMITTED),
+      NORM_OF("shifted", 64, false, TENSOR(2, 67, 384), WEIGHT(GRAFT_BF16, 384), TENSOR(2, 1, 384), TENSOR(2, 1, 384)),
+      NORM_OF("shifted_odd", 1, false, TENSOR(5, 31), OMITTED, TENSOR(31), TENSOR(5, 31)),
+      NORM_OF("factor", 64, true, TENSOR(2, 67, 384), WEIGHT(GRAFT_F32, 384), TENSOR(2, 1, 384), OMITTED),
+      NORM_OF("factor_no_weight", 1, true, TENSOR(5, 31), OMITTED, TENSOR(31), OMITTED),
+      NORM_OF("factor_shifted", 16, true, TENSOR(3, 112), WEIGHT(GRAFT_F16, 112), TENSOR(112), TENSOR(3, 112)),
       NORM("past_caches", 256, TENSOR(1, 1700, 3840), WEIGHT(GRAFT_BF16, 3840), TENSOR(1, 1, 3840)),
   };
   check_all("rms_norm_convrot_i8", samples, sizeof samples / sizeof samples[0]);
@@ -206,6 +242,7 @@ static void residuals_of_products_give_the_same_bytes(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(swiglu_gives_the_same_bytes),
+      cmocka_unit_test(gates_and_scales_give_the_same_bytes),
       cmocka_unit_test(norms_give_the_same_bytes),
       cmocka_unit_test(swiglu_of_products_gives_the_same_bytes),
       cmocka_unit_test(heads_of_products_give_the_same_bytes),

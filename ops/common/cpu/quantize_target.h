@@ -33,13 +33,17 @@ static inline size_t quantize_scratch_bytes(int64_t k) {
   return (size_t)graft_quantize_scratch_floats(k) * sizeof(float);
 }
 
+// Workspace for rows like those of |x|.
+static inline size_t quantize_workspace_bytes(const graft_node_info *node, const graft_tensor_desc *x) {
+  const size_t n_workers = (size_t)graft_cpu_describe(node->device)->n_threads;
+  return n_workers * quantize_scratch_bytes(x->shape[x->rank - 1]);
+}
+
 // As graft_kernel_def.prepare of kernels whose input 0 has rows as long as the quantised ones.
 static inline graft_status quantize_prepare(const graft_node_info *node, graft_error *error,
                                             graft_prepared *out_prepared) {
   (void)error;
-  const graft_tensor_desc *x = node->inputs[0];
-  const size_t n_workers = (size_t)graft_cpu_describe(node->device)->n_threads;
-  out_prepared->workspace_bytes = n_workers * quantize_scratch_bytes(x->shape[x->rank - 1]);
+  out_prepared->workspace_bytes = quantize_workspace_bytes(node, node->inputs[0]);
   return GRAFT_OK;
 }
 

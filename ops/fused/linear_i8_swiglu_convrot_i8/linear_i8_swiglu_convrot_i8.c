@@ -3,6 +3,7 @@
 #include "graft/extension.h"
 #include "ops/binary/binary.h"
 #include "ops/common/infer.h"
+#include "ops/fused/gated_convrot_i8/gated_convrot_i8.h"
 #include "ops/fused/linear_i8_swiglu_convrot_i8/linear_i8_swiglu_convrot_i8_cases.h"
 #include "ops/quantize_convrot_i8/quantize_convrot_i8_attrs.h"
 #include "ops/unary/unary.h"
@@ -15,10 +16,10 @@ static graft_status infer(graft_infer_args *args) {
   GRAFT_TRY(graft_infer_linear_i8_rows(args, GATE, &gate));
   GRAFT_TRY(graft_infer_linear_i8_rows(args, UP, &up));
   graft_infer_args then = *args;
-  then.attrs = &attrs->quantize;
+  then.attrs = &(graft_gated_convrot_i8_attrs){.quantize = attrs->quantize};
   then.inputs = (const graft_tensor_desc *[]){&gate, &up};
   then.n_inputs = 2;
-  return graft_infer_swiglu_convrot_i8(&then);
+  return graft_infer_gated_convrot_i8(&then);
 }
 
 static void decompose(graft_graph *graph, const void *attrs, graft_tensor *const *inputs, uint32_t n_inputs,

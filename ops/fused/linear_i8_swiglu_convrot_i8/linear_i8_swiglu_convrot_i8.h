@@ -20,8 +20,8 @@ typedef struct graft_linear_i8_swiglu_convrot_i8_inputs {
   graft_tensor *up, *up_scale;      // weight of what that is multiplied with
 } graft_linear_i8_swiglu_convrot_i8_inputs;
 
-// graft_swiglu_convrot_i8 of the two products. The CPU kernel gives the bytes of linear_i8 and swiglu_convrot_i8.
-// Fusion rule "linear_i8_swiglu_convrot_i8". Failures: those of linear_i8 and swiglu_convrot_i8, rows that the batch
+// graft_gated_convrot_i8 of the two products. The CPU kernel gives the bytes of linear_i8 and gated_convrot_i8.
+// Fusion rule "linear_i8_swiglu_convrot_i8". Failures: those of linear_i8 and gated_convrot_i8, rows that the batch
 // does not divide.
 GRAFT_API graft_tensor *graft_linear_i8_swiglu_convrot_i8(graft_graph *graph,
                                                           const graft_linear_i8_swiglu_convrot_i8_inputs *inputs,

@@ -5,8 +5,8 @@
 #include "ops/fused/rms_norm_modulate/rms_norm_modulate_row.h"
 #include "ops/rms_norm/rms_norm_row.h"
 
-enum { X, WEIGHT, SCALE };              // of the node
-enum { FROM, SCALE_ROWS, N_OPERANDS };  // of the walk
+enum { X, WEIGHT, SCALE, SHIFT };                   // of the node
+enum { FROM, SCALE_ROWS, SHIFT_ROWS, N_OPERANDS };  // of the walk
 
 enum { FETCH_ELEMENTS = 1 << 19 };  // of x, from which asking for the next row pays
 
@@ -14,19 +14,33 @@ typedef struct arguments {
   quantize_target to;
   graft_loops loops;
   const char *x;
-  const char *weight, *scale;  // NULL: none
+  const char *weight, *scale, *shift;  // NULL: none
+  bool is_factor;
   graft_dtype_code weight_type;
   double eps;
   bool fetches;  // x is so large that it comes from far away
 } arguments;
 
+static void multiply_row(float *y, const float *factor, int64_t n) {
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES) vec_store(y + i, vec_load(y + i) * vec_load(factor + i));
+  if (i < n) vec_store_n(y + i, vec_load_n(y + i, n - i) * vec_load_n(factor + i, n - i), n - i);
+}
+
+static void shift_row(float *y, const float *shift, int64_t n) {
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES) vec_store(y + i, vec_load(y + i) + vec_load(shift + i));
+  if (i < n) vec_store_n(y + i, vec_load_n(y + i, n - i) + vec_load_n(shift + i, n - i), n - i);
+}
+
 static void make_row(const arguments *a, int64_t row, float *y) {
   int64_t offsets[N_OPERANDS];
   graft_loops_find_row(&a->loops, row, offsets);
   const float *x = (const float *)(const void *)(a->x + offsets[FROM]);
-  if (a->scale) {
+  const float *scale = a->scale ? (const float *)(const void *)(a->scale + offsets[SCALE_ROWS]) : NULL;
+  if (scale && !a->is_factor) {
     const rms_norm_modulate_row r = {.x = x,
-                                     .scale = (const float *)(const void *)(a->scale + offsets[SCALE_ROWS]),
+                                     .scale = scale,
                                      .y = y,
                                      .n = a->to.k,
                                      .eps = a->eps,
@@ -37,7 +51,9 @@ static void make_row(const arguments *a, int64_t row, float *y) {
     const rms_norm_row r = {
         .x = x, .y = y, .n = a->to.k, .eps = a->eps, .weight = a->weight, .weight_type = a->weight_type};
     rms_norm_make_row(&r);
+    if (scale) multiply_row(y, scale, a->to.k);
   }
+  if (a->shift) shift_row(y, (const float *)(const void *)(a->shift + offsets[SHIFT_ROWS]), a->to.k);
 }
 
 static const float *next_row(const arguments *a, int64_t row) {
@@ -61,13 +77,15 @@ static void run(const void *args, int64_t item, const graft_cpu_worker *worker) 
 }
 
 static void plan_walk(const graft_node_info *node, graft_loops *loops) {
-  const graft_tensor_desc *x = node->inputs[X], *scale = node->inputs[SCALE];
-  const graft_tensor_desc *const operands[N_OPERANDS] = {[FROM] = x, [SCALE_ROWS] = scale ? scale : x};
+  const graft_tensor_desc *x = node->inputs[X], *scale = node->inputs[SCALE], *shift = node->inputs[SHIFT];
+  const graft_tensor_desc *const operands[N_OPERANDS] = {
+      [FROM] = x, [SCALE_ROWS] = scale ? scale : x, [SHIFT_ROWS] = shift ? shift : x};
   graft_loops_init(loops, operands, N_OPERANDS, GRAFT_LOOPS_LAST_DIMENSION);
 }
 
 static bool supports(const graft_node_info *node, graft_reason *why) {
-  const graft_tensor_desc *x = node->inputs[X], *scale = node->inputs[SCALE];
+  const graft_tensor_desc *x = node->inputs[X], *scale = node->inputs[SCALE], *shift = node->inputs[SHIFT];
+  if (shift && shift->dtype != GRAFT_F32) return graft_refuse(why, "the shift is %s, not f32", shift->dtype->name);
   if (x->dtype != GRAFT_F32 || (scale && scale->dtype != GRAFT_F32)) {
     return graft_refuse(why, "x is %s and the scale %s, not f32", x->dtype->name, scale ? scale->dtype->name : "none");
   }
@@ -91,6 +109,8 @@ static graft_status encode(graft_encoder *encoder, const graft_encode_args *args
       .x = args->inputs[X],
       .weight = args->inputs[WEIGHT],
       .scale = args->inputs[SCALE],
+      .shift = args->inputs[SHIFT],
+      .is_factor = attrs->is_factor,
       .weight_type = node->inputs[WEIGHT] ? node->inputs[WEIGHT]->dtype->code : GRAFT_DTYPE_F32,
       .eps = attrs->eps,
   };

@@ -5,7 +5,7 @@
 
 #include "graft/op.h"
 
-enum { GRAFT_RMS_NORM_CONVROT_I8_N_FORMS = 4, GRAFT_RMS_NORM_CONVROT_I8_N_CASES = 17 };
+enum { GRAFT_RMS_NORM_CONVROT_I8_N_FORMS = 9, GRAFT_RMS_NORM_CONVROT_I8_N_CASES = 22 };
 extern const graft_op_case graft_rms_norm_convrot_i8_cases[GRAFT_RMS_NORM_CONVROT_I8_N_CASES];
 
 #endif

@@ -1,6 +1,7 @@
 #include "graft/extension.h"
 #include "ops/common/cpu/loops.h"
 #include "ops/common/cpu/quantize_target.h"
+#include "ops/fused/gated_convrot_i8/gated_convrot_i8.h"
 #include "ops/fused/linear_i8_swiglu_convrot_i8/linear_i8_swiglu_convrot_i8.h"
 #include "ops/fused/swiglu/swiglu_row.h"
 #include "ops/linear_i8/linear_i8_rows_target.h"
@@ -12,19 +13,44 @@ enum { PRODUCT_GATE = 1, PRODUCT_UP = 3 };  // weights of graft.linear_i8_swiglu
 typedef struct arguments {
   quantize_target to;
   graft_loops loops;
-  const char *gate, *x;
+  int32_t gating;
+  float scale, bias;
+  const char *gate, *x;  // gate: x where there is none
 } arguments;
+
+static inline __attribute__((always_inline)) vec gated(const arguments *a, const int32_t gating, vec gate, vec x) {
+  if (gating == GRAFT_GATING_SILU) return swiglu_of(gate, x);
+  if (gating == GRAFT_GATING_SIGMOID) return vec_sigmoid(gate) * x;
+  return gating == GRAFT_GATING_PRODUCT ? gate * x : vec_madd(x, vec_all(a->scale), vec_all(a->bias));
+}
+
+// |gating| is a constant once inlined.
+static inline __attribute__((always_inline)) void make(const arguments *a, const int32_t gating, const float *gate,
+                                                       const float *x, int64_t n, float *y) {
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES) vec_store(y + i, gated(a, gating, vec_load(gate + i), vec_load(x + i)));
+  if (i < n) vec_store_n(y + i, gated(a, gating, vec_load_n(gate + i, n - i), vec_load_n(x + i, n - i)), n - i);
+}
+
+static void make_piece(const arguments *a, const float *gate, const float *x, int64_t n, float *y) {
+  switch (a->gating) {
+    case GRAFT_GATING_SILU: make(a, GRAFT_GATING_SILU, gate, x, n, y); break;
+    case GRAFT_GATING_SIGMOID: make(a, GRAFT_GATING_SIGMOID, gate, x, n, y); break;
+    case GRAFT_GATING_PRODUCT: make(a, GRAFT_GATING_PRODUCT, gate, x, n, y); break;
+    default: make(a, GRAFT_GATING_SCALE, gate, x, n, y); break;
+  }
+}
 
 static void quantize(const arguments *a, int64_t i, float *y) {
   const graft_quantize_row row = quantize_target_row(&a->to, i, y, GRAFT_DTYPE_F32, y);
   int64_t offsets[N_OPERANDS];
   int32_t most = 0;
   graft_loops_find_row(&a->loops, i, offsets);
+  const float *gate = (const float *)(const void *)(a->gate + offsets[GATE]);
+  const float *x = (const float *)(const void *)(a->x + offsets[X]);
   for (int64_t first = 0, end; first < row.n; first = end) {
-    const int64_t bytes = first * (int64_t)sizeof(float);
     end = quantize_target_piece_end(&a->to, first);
-    swiglu_row(a->gate + offsets[GATE] + bytes, a->x + offsets[X] + bytes, (char *)(y + first), GRAFT_DTYPE_F32,
-               end - first, false);
+    make_piece(a, gate + first, x + first, end - first, y + first);
     most = quantize_target_rotate(&row, first, end, most);
   }
   GRAFT_TARGETED(graft_quantize_core).round(&row, most);
@@ -39,13 +65,14 @@ static void run(const void *args, int64_t item, const graft_cpu_worker *worker) 
 }
 
 static void plan_walk(const graft_node_info *node, graft_loops *loops) {
-  const graft_tensor_desc *const operands[N_OPERANDS] = {[GATE] = node->inputs[GATE], [X] = node->inputs[X]};
+  const graft_tensor_desc *gate = node->inputs[GATE] ? node->inputs[GATE] : node->inputs[X];
+  const graft_tensor_desc *const operands[N_OPERANDS] = {[GATE] = gate, [X] = node->inputs[X]};
   graft_loops_init(loops, operands, N_OPERANDS, GRAFT_LOOPS_LAST_DIMENSION);
 }
 
 static bool supports(const graft_node_info *node, graft_reason *why) {
-  const graft_dtype dtype = node->inputs[GATE]->dtype;
-  if (dtype != GRAFT_F32) return graft_refuse(why, "the gate is %s, not f32", dtype->name);
+  const graft_dtype dtype = node->inputs[X]->dtype;
+  if (dtype != GRAFT_F32) return graft_refuse(why, "x is %s, not f32", dtype->name);
   if (!graft_tensor_desc_is_contiguous(node->outputs[0])) return graft_refuse(why, "the result is not contiguous");
   graft_loops loops;
   plan_walk(node, &loops);
@@ -55,11 +82,22 @@ static bool supports(const graft_node_info *node, graft_reason *why) {
   return true;
 }
 
+static graft_status prepare(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
+  (void)error;
+  out_prepared->workspace_bytes = quantize_workspace_bytes(node, node->inputs[X]);
+  return GRAFT_OK;
+}
+
 static graft_status encode(graft_encoder *encoder, const graft_encode_args *args) {
-  const graft_quantize_convrot_i8_attrs *attrs = args->node->attrs;
-  arguments a = {.to = {.group = attrs->group, .has_bf16_grid = attrs->grid == GRAFT_QUANTIZE_BF16},
-                 .gate = args->inputs[GATE],
-                 .x = args->inputs[X]};
+  const graft_gated_convrot_i8_attrs *attrs = args->node->attrs;
+  arguments a = {
+      .to = {.group = attrs->quantize.group, .has_bf16_grid = attrs->quantize.grid == GRAFT_QUANTIZE_BF16},
+      .gating = attrs->gating,
+      .scale = (float)attrs->scale,
+      .bias = (float)attrs->bias,
+      .gate = args->inputs[GATE] ? args->inputs[GATE] : args->inputs[X],
+      .x = args->inputs[X],
+  };
   plan_walk(args->node, &a.loops);
   const graft_cpu_task task = {.run = run, .args_bytes = sizeof a};
   return quantize_target_encode(encoder, args, &a.loops, &a.to, task);
@@ -91,7 +129,7 @@ typedef struct few_rows {
 } few_rows;
 
 // Elements |first| … |end| - 1 of the rows.
-static void make_piece(const product_arguments *a, few_rows *r, int64_t first, int64_t end) {
+static void make_pieces(const product_arguments *a, few_rows *r, int64_t first, int64_t end) {
   const int64_t stride = quantize_target_piece(&a->to);
   linear_i8_rows_part part = {.first = r->first,
                               .n = r->n,
@@ -124,7 +162,7 @@ static void run_products(const void *args, int64_t item, const graft_cpu_worker 
   r.scratch = (void *)(((uintptr_t)scratch + 2 * a->tile_bytes + 63) & ~(uintptr_t)63);
   for (int64_t first = 0, end; r.n > 0 && first < a->to.k; first = end) {
     end = quantize_target_piece_end(&a->to, first);
-    make_piece(a, &r, first, end);
+    make_pieces(a, &r, first, end);
   }
   for (int64_t i = 0; i < r.n; ++i) {
     float *y = r.y + (size_t)i * a->y_stride;
@@ -178,12 +216,12 @@ static const graft_kernel_def kernels[] = {
     {
         .struct_size = sizeof kernels[0],
         .priority = GRAFT_TARGET_PRIORITY,
-        .name = GRAFT_TARGETED_NAME(swiglu_convrot_i8_f32_rows),
-        .op = "graft.swiglu_convrot_i8.v1",
+        .name = GRAFT_TARGETED_NAME(gated_convrot_i8_f32_rows),
+        .op = "graft.gated_convrot_i8.v1",
         .backend = "cpu",
         .required_features = GRAFT_TARGET_REQUIRES,
         .supports = supports,
-        .prepare = quantize_prepare,
+        .prepare = prepare,
         .encode = encode,
     },
     {
@@ -201,11 +239,11 @@ static const graft_kernel_def kernels[] = {
     },
 };
 
-extern const graft_extension GRAFT_TARGETED(graft_extension_swiglu_convrot_i8);
-const graft_extension GRAFT_TARGETED(graft_extension_swiglu_convrot_i8) = {
+extern const graft_extension GRAFT_TARGETED(graft_extension_gated_convrot_i8);
+const graft_extension GRAFT_TARGETED(graft_extension_gated_convrot_i8) = {
     .struct_size = sizeof(graft_extension),
     .abi_version = GRAFT_ABI_VERSION,
-    .name = "graft." GRAFT_TARGETED_NAME(swiglu_convrot_i8),
+    .name = "graft." GRAFT_TARGETED_NAME(gated_convrot_i8),
     .vendor = "graft",
     .kernels = kernels,
     .n_kernels = sizeof kernels / sizeof kernels[0],
