@@ -152,11 +152,16 @@ static graft_status send_mapped(const fill_pass *pass, const fill_mapped *m) {
 
 // False where the job is still to be done, as usual.
 static bool begin_mapped(fill_pass *pass, fill_job *job) {
-  fill_mapped *m = &pass->mapped[pass->turn];
+  fill_mapped *m = &pass->mapped[pass->turn], *other = &pass->mapped[(pass->turn + 1) % N_MAPPED];
   const graft_constant_key *key = &job->entry->key;
   if (!pass->is_mapping || job->step != NULL) return false;
   await_mapped(pass, m);
   pass->is_mapping = graft_plan_map(pass->device, key->source, key->bytes, &m->mapped);
+  if (!pass->is_mapping && other->job != NULL) {
+    // The two may lie over each other.
+    await_mapped(pass, other);
+    pass->is_mapping = graft_plan_map(pass->device, key->source, key->bytes, &m->mapped);
+  }
   if (m->mapped.bytes == 0) return false;
   if (!open_stream(pass)) {
     graft_plan_unmap(pass->device, key->source, &m->mapped);

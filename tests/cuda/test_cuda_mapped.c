@@ -33,8 +33,13 @@ typedef struct session {
 // it as it is.
 enum { STEP = WEIGHT_BYTES + 98 };
 static _Alignas(PAGE) char file[N_LAYERS * STEP];
+static size_t starts[N_LAYERS];
+static void lay_out_weights(void) {
+  for (int i = 0; i < N_LAYERS; ++i) starts[i] = (size_t)i * STEP;
+}
+
 static const char *weights_of(int layer) {
-  return file + (size_t)layer * STEP;
+  return file + starts[layer];
 }
 
 // Bytes of whole pages in the weights that are not packed.
@@ -170,6 +175,24 @@ static void brought_weights_stay_registered(void **state) {
   end_well(&s);
 }
 
+// Stretches of one block that lie over each other go one after the other.
+static void overlapping_weights_are_registered_in_turn(void **state) {
+  (void)state;
+  session s;
+  graft_plan *plan = NULL;
+  reset(0, 0);
+  assert_int_equal(open_session("", &s), GRAFT_OK);
+  for (int i = 0; i < N_LAYERS; ++i) starts[i] = (size_t)i * 8 * PAGE;
+  build(&s);
+  assert_int_equal(make_plan(&s, s.gpu, 0, &plan), GRAFT_OK);
+  assert_int_equal(get_counts().registered, N_MAPPABLE);
+  assert_int_equal(get_counts().mapped_bytes, N_MAPPABLE * WEIGHT_BYTES);
+  assert_int_equal(get_counts().pinned_bytes, 0);
+  graft_plan_destroy(plan);
+  end_well(&s);
+  lay_out_weights();
+}
+
 static void plans_share_what_is_registered(void **state) {
   (void)state;
   session s;
@@ -285,6 +308,7 @@ int main(void) {
   *(void **)&get_counts = dlsym(library, "fake_cuda_get_counts");
   *(void **)&set_memory = dlsym(library, "fake_cuda_set_memory");
   *(void **)&lack = dlsym(library, "fake_cuda_lack");
+  lay_out_weights();
   for (int i = 0; i < N_LAYERS; ++i) {
     for (int k = 0; k < N; ++k) {
       const float w = (float)((k * 5 + i * 11) % 97 - 48);
@@ -295,6 +319,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(uploads_take_weights_from_where_they_lie),
       cmocka_unit_test(brought_weights_stay_registered),
+      cmocka_unit_test(overlapping_weights_are_registered_in_turn),
       cmocka_unit_test(plans_share_what_is_registered),
       cmocka_unit_test(what_others_have_registered_is_copied),
       cmocka_unit_test(who_cannot_register_copies),
