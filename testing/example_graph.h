@@ -24,8 +24,8 @@ typedef struct graft_testing_graph {
   void *storage;
 } graft_testing_graph;
 
-// Builds the graph; outputs are called "y0", "y1", …, those of further nodes follow. Errors: what the graph reports (details in the context),
-// GRAFT_E_UNSUPPORTED when the layout does not apply.
+// Builds the graph; outputs are called "y0", "y1", …, those of further nodes follow. Errors: what the graph reports
+// (details in the context), GRAFT_E_UNSUPPORTED when the layout does not apply.
 GRAFT_NODISCARD graft_status graft_testing_graph_create(const graft_testing_graph_setup *setup,
                                                         graft_testing_graph *out_graph);
 void graft_testing_graph_destroy(graft_testing_graph *graph);
