@@ -45,7 +45,12 @@ graft_status graft_versioned_array(const void *source, uint32_t n, size_t elemen
   if (n > 0) memcpy(&stride, source, sizeof stride);
   for (uint32_t i = 0; i < n; ++i) {
     const char *element = (const char *)source + (size_t)i * stride;
-    graft_status status = graft_versioned_copy(array + i * element_bytes, element_bytes, element, what, error);
+    uint32_t bytes;
+    memcpy(&bytes, element, sizeof bytes);
+    graft_status status = bytes == stride
+                              ? graft_versioned_copy(array + i * element_bytes, element_bytes, element, what, error)
+                              : GRAFT_FAIL(error, GRAFT_E_INVALID, "struct_size of %s is %u, of the first one %u", what,
+                                           (unsigned)bytes, (unsigned)stride);
     if (status == GRAFT_OK) continue;
     free(array);
     return status;

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "graft/kernel.h"
-#include "graft/versioned.h"
+#include "src/base/versioned.h"
 #include "src/base/arena.h"
 #include "src/base/array.h"
 #include "src/base/checked.h"
@@ -116,6 +116,23 @@ static void OP8_huge_structs_are_refused(void **state) {
   }
 }
 
+// Elements lie as far apart as the first one is large; another size would have been read from somewhere else.
+static void OP8_elements_of_one_array_have_one_size(void **state) {
+  (void)state;
+  thing things[2] = {{sizeof things[0], 1, 2}, {sizeof things[0], 3, 4}};
+  void *copy = NULL;
+  assert_int_equal(graft_versioned_array(things, 2, sizeof things[0], "a thing", NULL, &copy), GRAFT_OK);
+  assert_memory_equal(copy, things, sizeof things);
+  free(copy);
+  const uint32_t sizes[] = {0, 8, 12, 24, 1 << 16};
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
+    graft_error error = {0};
+    things[1].struct_size = sizes[i];
+    assert_int_equal(graft_versioned_array(things, 2, sizeof things[0], "a thing", &error, &copy), GRAFT_E_INVALID);
+    assert_non_null(strstr(error.message, "struct_size of a thing is"));
+  }
+}
+
 static void error_messages_are_cut_between_characters(void **state) {
   (void)state;
   graft_error error = {0};
@@ -164,6 +181,7 @@ int main(void) {
       cmocka_unit_test(arrays_keep_their_elements),
       cmocka_unit_test(OP8_structs_of_other_ages),
       cmocka_unit_test(OP8_huge_structs_are_refused),
+      cmocka_unit_test(OP8_elements_of_one_array_have_one_size),
       cmocka_unit_test(error_messages_are_cut_between_characters),
       cmocka_unit_test(every_status_has_a_name),
       cmocka_unit_test(KS6_refusals_are_written_and_cut),
