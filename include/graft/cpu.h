@@ -62,6 +62,7 @@ GRAFT_API void graft_cpu_fail(const graft_cpu_worker *worker, graft_status statu
     GRAFT_PRINTF(3, 4);
 
 // Adds a task to the step being recorded. Tasks of a step run one after another, each finished before the next begins.
+// What threads wait for each other there is an item's time, so a task that others follow wants items of a microsecond.
 // A device runs one recording at a time; an item must not run a plan of its own device.
 // Errors: GRAFT_E_NO_MEMORY.
 GRAFT_API GRAFT_NODISCARD graft_status graft_cpu_encode(graft_encoder *encoder, const graft_cpu_task *task,
