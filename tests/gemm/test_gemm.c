@@ -172,7 +172,7 @@ static void test_rows_do_not_depend_on_their_company(void **state) {
 
 // Nor do they depend on how far apart rows of A are, which decides whether strips are copied, or on what follows a row.
 static void check_distance(const graft_gemm_core *core, graft_dtype_code type, int64_t k) {
-  enum { FAR = 1024 };
+  enum { FAR = 2048 };
   const int64_t element = graft_gemm_element_bytes(type);
   char *far = make(type, M * FAR, false), *near = make(type, M * K, false);
   float *of_far = allocate(M * N, sizeof(float)), *of_near = allocate(M * N, sizeof(float));

@@ -171,12 +171,12 @@ static graft_gemm_block a_block_of(const graft_gemm_block *tile, int64_t n_strip
   return (graft_gemm_block){.row = tile->row + begin, .rows = end - begin, .column = k, .columns = n_k};
 }
 
-// Whether rows of A can be read where they lie: of the right type, dense, in whole groups, and so far apart that a
-// strip's rows do not share the same few sets of the L1 cache, which repeat every 4096 bytes.
+// Whether rows of A can be read where they lie: of the right type, dense, in whole groups, and not so far apart that a
+// strip's rows all share the same few sets of the L1 cache, which repeat every 4096 bytes.
 static bool reads_in_place(const graft_gemm *g) {
-  const int64_t apart = g->a.row_stride * graft_gemm_element_bytes(g->a.type) % 2048, far = 256;
+  const int64_t apart = g->a.row_stride * graft_gemm_element_bytes(g->a.type) % 4096, least = 128;
   return g->a.type == g->core->a_type && g->a.column_stride == 1 && g->a.row_stride % g->core->group == 0 &&
-         g->k % g->core->group == 0 && apart >= far && apart <= 2048 - far;
+         g->k % g->core->group == 0 && apart >= least && apart <= 4096 - least;
 }
 
 // Points |strip| at its rows of A, or at a copy of them in |scratch|.
