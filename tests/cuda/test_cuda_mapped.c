@@ -138,6 +138,7 @@ static graft_cuda_run_counts counts_of(const graft_device *device) {
   return counts;
 }
 
+static const size_t tiny_budget = 4 * WEIGHT_BYTES + 2 * CUDA_LAYER_PADDING;
 static const size_t small_budget = 6 * (WEIGHT_BYTES + CUDA_LAYER_PADDING);
 
 // Once, for a plan that keeps them on the device: two at a time.
@@ -171,6 +172,21 @@ static void brought_weights_stay_registered(void **state) {
   assert_int_equal(get_counts().registered, N_MAPPABLE);
   assert_int_equal(get_counts().mapped_bytes, 3 * mappable_bytes());
   assert_true(get_counts().overlaps > 0);
+  graft_plan_destroy(plan);
+  end_well(&s);
+}
+
+// Where two segments' constants do not fit at a time they come late, from the same place.
+static void late_weights_come_from_where_they_lie(void **state) {
+  (void)state;
+  session s;
+  graft_plan *plan = NULL;
+  begin("", &s);
+  assert_int_equal(make_plan(&s, s.gpu, tiny_budget, &plan), GRAFT_OK);
+  assert_int_equal(get_counts().pinned_bytes, mappable_bytes());
+  check_runs(plan);
+  assert_int_equal(get_counts().mapped_bytes, 3 * mappable_bytes());
+  assert_int_equal(get_counts().overlaps, 0);
   graft_plan_destroy(plan);
   end_well(&s);
 }
@@ -258,13 +274,14 @@ static graft_status live(session *s, size_t budget) {
 static void any_call_may_fail(void **state) {
   (void)state;
   static const int results[] = {FAKE_OUT_OF_MEMORY, FAKE_ILLEGAL_ADDRESS};
-  for (int i = 0; i < 4; ++i) {
+  const size_t budgets[] = {0, small_budget, tiny_budget};
+  for (int i = 0; i < 6; ++i) {
     bool is_hit = true;
     for (int64_t n = 1; is_hit; ++n) {
       session s;
-      reset(n, results[i / 2]);
+      reset(n, results[i / 3]);
       graft_status status = open_session("", &s);
-      if (status == GRAFT_OK) status = live(&s, (size_t)(i % 2) * small_budget);
+      if (status == GRAFT_OK) status = live(&s, budgets[i % 3]);
       is_hit = get_counts().calls >= n;
       if (status == GRAFT_OK) assert_memory_equal(got, expected, sizeof got);
       assert_true(status == GRAFT_OK || graft_context_error(s.context)->message[0] != '\0');
@@ -319,6 +336,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(uploads_take_weights_from_where_they_lie),
       cmocka_unit_test(brought_weights_stay_registered),
+      cmocka_unit_test(late_weights_come_from_where_they_lie),
       cmocka_unit_test(overlapping_weights_are_registered_in_turn),
       cmocka_unit_test(plans_share_what_is_registered),
       cmocka_unit_test(what_others_have_registered_is_copied),
