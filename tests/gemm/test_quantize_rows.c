@@ -1,5 +1,8 @@
 // test_quantize_rows.c — rows that every target of this processor rotates and quantises, held to the plain code byte by
-// byte: all groups, all types, results that stay in the caches and results that go past them, and rows full of ties.
+// byte: all groups, all types, results that stay in the caches and results that go past them, rows full of ties, and
+// rows of numbers so large that some sums of them are infinite, or differences of such sums NaN.
+#include <float.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -38,12 +41,21 @@ static void *allocate(size_t bytes) {
   return p;
 }
 
-// Rows with many digits, or halves of whole numbers up to 127, so that the scale is 1 and every other one is a tie.
-static void fill(float *x, int64_t n, bool has_ties) {
-  for (int64_t i = 0; i < n; ++i) {
-    x[i] = has_ties ? 0.5f * (float)random_below(254) - 63.5f : (float)random_below(1u << 24) / (1u << 22) - 2;
-  }
-  if (has_ties) x[n / 2] = 127;
+// Rows with many digits; halves of whole numbers up to 127, so that the scale is 1 and every other one is a tie;
+// numbers up to |largest|, few of them large; and such a row with something in it that is not finite.
+typedef enum row_kind { MANY_DIGITS, TIES, LARGE, NOT_FINITE } row_kind;
+
+static float random_number(row_kind kind, float largest) {
+  if (kind == TIES) return 0.5f * (float)random_below(254) - 63.5f;
+  const float digits = (float)random_below(1u << 24) / (1u << 22) - 2;
+  if (kind == MANY_DIGITS) return digits;
+  return random_below(40) == 0 ? digits * (largest / 2) : digits * (largest / 4096);
+}
+
+static void fill(float *x, int64_t n, row_kind kind, float largest) {
+  for (int64_t i = 0; i < n; ++i) x[i] = random_number(kind, largest);
+  if (kind == TIES) x[n / 2] = 127;
+  if (kind == NOT_FINITE) x[random_below((uint32_t)n)] = random_below(2) ? HUGE_VALF : -NAN;
 }
 
 static graft_dtype dtype_of(graft_dtype_code type) {
@@ -51,12 +63,12 @@ static graft_dtype dtype_of(graft_dtype_code type) {
 }
 
 // |row| has all but addresses.
-static void check(const graft_quantize_core *core, graft_quantize_row row, bool has_ties) {
+static void check(const graft_quantize_core *core, graft_quantize_row row, row_kind kind) {
   const size_t n = (size_t)row.n;
   float *x = allocate(n * sizeof *x), scale, wanted_scale;
   void *typed = allocate(n * sizeof *x);
   int8_t *q = allocate(n), *wanted = allocate(n);
-  fill(x, row.n, has_ties);
+  fill(x, row.n, kind, row.type == GRAFT_DTYPE_F16 ? 65504.0f : FLT_MAX);
   dtype_of(row.type)->from_f32(x, typed, n);
   dtype_of(row.type)->to_f32(typed, x, n);
   row.x = typed;
@@ -81,11 +93,12 @@ static void rows_have_the_bytes_of_the_plain_code(void **state) {
   for (size_t t = 0; t < sizeof targets / sizeof targets[0]; ++t) {
     if ((targets[t].required_features & ~features) != 0) continue;
     for (int64_t group = 1; group <= N; group *= 4) {
-      for (int i = 0; i < 24; ++i) {
-        graft_quantize_row row = {.type = types[i % 3], .group = group, .streams = i % 2, .has_bf16_grid = i % 8 == 7};
+      for (int i = 0; i < 72; ++i) {
+        graft_quantize_row row = {
+            .type = types[i % 3], .group = group, .streams = i / 4 % 2, .has_bf16_grid = i % 9 == 7};
         row.n = group < 64 ? 64 * (1 + random_below(40)) : group * (1 + random_below((uint32_t)(N / group)));
         if (group < 64 && !row.streams) row.n -= group;
-        check(targets[t].core, row, i % 5 == 0);
+        check(targets[t].core, row, (row_kind)(i % 4));
       }
     }
   }

@@ -48,15 +48,28 @@ ALWAYS_INLINE vec mix_lanes(vec v) {
   return add_signed(__builtin_shufflevector(u, u, EVENS_TWICE), last, signs);
 }
 
-// The stage with stride 4 over sixteen floats.
-ALWAYS_INLINE void mix_quads(vec v[SIXTEENTH]) {
+// The stages with strides 1 and 4 over sixteen floats. AVX-512 leaves them twisted, which takes one shuffle less for
+// each stage: of four elements, and of four quads, the second comes last, and the fourth comes third and negative.
+// Later stages go from vector to vector and take no notice; rounding puts elements where they belong.
 #if defined(__AVX512F__)
-  const vec signs = {1, 1, 1, 1, -1, -1, -1, -1, 1, 1, 1, 1, -1, -1, -1, -1};
-  const vec u = add_signed(__builtin_shufflevector(v[0], v[0], 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11),
-                           v[0], signs);
-  const vec last = __builtin_shufflevector(u, u, 12, 13, 14, 15, 12, 13, 14, 15, 4, 5, 6, 7, 4, 5, 6, 7);
-  v[0] = add_signed(__builtin_shufflevector(u, u, 0, 1, 2, 3, 0, 1, 2, 3, 8, 9, 10, 11, 8, 9, 10, 11), last, signs);
-#elif defined(__AVX2__)
+#define QUADS(a, b, c, d)                                                                                  \
+  4 * (a), 4 * (a) + 1, 4 * (a) + 2, 4 * (a) + 3, 4 * (b), 4 * (b) + 1, 4 * (b) + 2, 4 * (b) + 3, 4 * (c), \
+      4 * (c) + 1, 4 * (c) + 2, 4 * (c) + 3, 4 * (d), 4 * (d) + 1, 4 * (d) + 2, 4 * (d) + 3
+
+ALWAYS_INLINE void mix_sixteen(vec v[SIXTEENTH]) {
+  const vec odds = {ODDS_NEGATIVE}, last_two = {1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1};
+  const vec odd_quads = {1, 1, 1, 1, -1, -1, -1, -1, 1, 1, 1, 1, -1, -1, -1, -1};
+  const vec last_quads = {1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1, -1};
+  vec u = add_signed(__builtin_shufflevector(*v, *v, PAIRS_SWAPPED), *v, odds);
+  u = add_signed(__builtin_shufflevector(u, u, 3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12), u, last_two);
+  u = add_signed(__builtin_shufflevector(u, u, QUADS(1, 0, 3, 2)), u, odd_quads);
+  *v = add_signed(__builtin_shufflevector(u, u, QUADS(3, 2, 1, 0)), u, last_quads);
+}
+#else
+ALWAYS_INLINE void mix_sixteen(vec v[SIXTEENTH]) {
+  VEC_UNROLL
+  for (int k = 0; k < SIXTEENTH; ++k) v[k] = mix_lanes(v[k]);
+#if defined(__AVX2__)
   const vec signs = {1, 1, 1, 1, -1, -1, -1, -1};
   const vec ab = add_signed(__builtin_shufflevector(v[0], v[0], 4, 5, 6, 7, 0, 1, 2, 3), v[0], signs);
   const vec cd = add_signed(__builtin_shufflevector(v[1], v[1], 4, 5, 6, 7, 0, 1, 2, 3), v[1], signs);
@@ -68,6 +81,7 @@ ALWAYS_INLINE void mix_quads(vec v[SIXTEENTH]) {
   mix(&v[0], &v[1], &v[2], &v[3]);
 #endif
 }
+#endif
 
 ALWAYS_INLINE vec load(const graft_quantize_row *row, const graft_dtype_code type, int64_t i) {
   return vec_load_typed((const char *)row->x + i * (type == GRAFT_DTYPE_F32 ? 4 : 2), type);
@@ -88,8 +102,8 @@ ALWAYS_INLINE void rotate_sixteens(const graft_quantize_row *row, const graft_dt
   for (int64_t i = 0; i < row->n; i += 16) {
     vec v[SIXTEENTH];
     VEC_UNROLL
-    for (int k = 0; k < SIXTEENTH; ++k) v[k] = mix_lanes(load(row, type, i + k * LANES));
-    mix_quads(v);
+    for (int k = 0; k < SIXTEENTH; ++k) v[k] = load(row, type, i + k * LANES);
+    mix_sixteen(v);
     VEC_UNROLL
     for (int k = 0; k < SIXTEENTH; ++k) vec_store(row->scratch + i + k * LANES, v[k]);
   }
@@ -130,7 +144,15 @@ ALWAYS_INLINE void fetch_next(const graft_quantize_row *row, const graft_dtype_c
 }
 
 #if defined(__AVX512F__)
-// All stages of groups of 16 · |vectors| floats, 64 or 256, in registers. Returns the largest magnitudes.
+// The same of two vectors at once. Where one of them holds NaN, only the other counts.
+ALWAYS_INLINE vec_i32 with_magnitudes(vec_i32 most, vec v, vec w) {
+  enum { LARGER_MAGNITUDE_WITHOUT_SIGN = 11 };
+  return larger((vec_i32)vec_abs((vec)_mm512_range_ps((__m512)v, (__m512)w, LARGER_MAGNITUDE_WITHOUT_SIGN)), most);
+}
+
+// All stages of groups of 16 · |vectors| floats, 64 or 256, in registers. Returns the largest magnitudes. What is not
+// finite before the last stage is in all that comes out of it, and of a sum and a difference that the last stage takes
+// too far one is infinite: NaN may be looked for in pairs that it makes.
 ALWAYS_INLINE vec_i32 rotate_group(const graft_quantize_row *row, const graft_dtype_code type, const int vectors) {
   vec_i32 most = {0};
   for (int64_t i = 0; i < row->n; i += vectors * LANES) {
@@ -138,15 +160,18 @@ ALWAYS_INLINE vec_i32 rotate_group(const graft_quantize_row *row, const graft_dt
     fetch_next(row, type, i / 2, vectors * LANES / 2);
     VEC_UNROLL
     for (int k = 0; k < vectors; ++k) {
-      v[k] = mix_lanes(load(row, type, i + k * LANES));
-      mix_quads(&v[k]);
+      v[k] = load(row, type, i + k * LANES);
+      mix_sixteen(&v[k]);
     }
     if (vectors == 16) mix_both(v);
     else mix(&v[0], &v[1], &v[2], &v[3]);
     VEC_UNROLL
-    for (int k = 0; k < vectors; ++k) {
-      vec_store(row->scratch + i + k * LANES, v[k]);
-      most = with_magnitude(most, v[k]);
+    for (int k = 0; k < vectors; ++k) vec_store(row->scratch + i + k * LANES, v[k]);
+    const int pair = vectors / 4;
+    VEC_UNROLL
+    for (int k = 0; k < vectors / 2; ++k) {
+      const int first = k % pair + k / pair * 2 * pair;
+      most = with_magnitudes(most, v[first], v[first + pair]);
     }
   }
   return most;
@@ -286,12 +311,28 @@ ALWAYS_INLINE void fetch_second_half(const graft_quantize_row *row, int64_t firs
 }
 
 #if defined(__AVX512F__)
-// The low bytes of sums with ROUNDER, in order.
-ALWAYS_INLINE __m512i low_bytes_of_four(const vec_i32 sum[4]) {
-  const __m512i even = (__m512i)(vec_halves){0,  2,  4,  6,  8,  10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30,
-                                             32, 34, 36, 38, 40, 42, 44, 46, 48, 50, 52, 54, 56, 58, 60, 62};
-  const __m512i first = _mm512_permutex2var_epi16((__m512i)sum[0], even, (__m512i)sum[1]);
-  const __m512i second = _mm512_permutex2var_epi16((__m512i)sum[2], even, (__m512i)sum[3]);
+// Where elements are in a twisted vector, and their signs there.
+#define TWISTED 0, 3, 1, 2, 12, 15, 13, 14, 4, 7, 5, 6, 8, 11, 9, 10
+static const vec twisted_signs = {1, 1, -1, 1, 1, 1, -1, 1, -1, -1, 1, -1, 1, 1, -1, 1};
+
+static bool is_twisted(const graft_quantize_row *row) {
+  return row->group >= 16;
+}
+
+static void untwist(const graft_quantize_row *row) {
+  if (!is_twisted(row)) return;
+  for (int64_t i = 0; i < row->n; i += LANES) {
+    const vec v = vec_load(row->scratch + i) * twisted_signs;
+    vec_store(row->scratch + i, __builtin_shufflevector(v, v, TWISTED));
+  }
+}
+
+// The low bytes of sums with ROUNDER, in order, where |lanes| says where the elements of a vector are.
+ALWAYS_INLINE __m512i low_bytes_of_four(const vec_i32 sum[4], vec_u16 lanes) {
+  const vec_u16 even = 2 * lanes;
+  const __m512i words = _mm512_inserti64x4(_mm512_castsi256_si512((__m256i)even), (__m256i)(even + 32), 1);
+  const __m512i first = _mm512_permutex2var_epi16((__m512i)sum[0], words, (__m512i)sum[1]);
+  const __m512i second = _mm512_permutex2var_epi16((__m512i)sum[2], words, (__m512i)sum[3]);
   const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
   return _mm512_permutexvar_epi64(order, _mm512_packs_epi16(first, second));
 }
@@ -299,8 +340,10 @@ ALWAYS_INLINE __m512i low_bytes_of_four(const vec_i32 sum[4]) {
 // Whole lines of results. Divisions take long, so elements are multiplied with the reciprocal: once a little smaller,
 // once a little larger than it can be. Where both round to the same number the quotient does; else it is divided.
 ALWAYS_INLINE void round_lines(const graft_quantize_row *row, float factor, float scale, const bool streams) {
-  const vec rounder = vec_all(ROUNDER);
-  const vec least = vec_all(factor / scale * (1 - 0x1p-22f)), most = vec_all(factor / scale * (1 + 0x1p-22f));
+  const vec_u16 straight = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, twisted = {TWISTED};
+  const vec_u16 lanes = is_twisted(row) ? twisted : straight;
+  const vec signs = is_twisted(row) ? twisted_signs : vec_all(1), rounder = vec_all(ROUNDER);
+  const vec least = signs * (factor / scale * (1 - 0x1p-22f)), most = signs * (factor / scale * (1 + 0x1p-22f));
   for (int64_t i = 0; i < row->n; i += 4 * LANES) {
     vec_i32 sum[4], differences = {0};
     fetch_second_half(row, i, i + 4 * LANES);
@@ -312,13 +355,17 @@ ALWAYS_INLINE void round_lines(const graft_quantize_row *row, float factor, floa
     }
     if (_mm512_test_epi32_mask((__m512i)differences, (__m512i)differences) != 0) {
       for (int k = 0; k < 4; ++k) {
-        sum[k] = (vec_i32)(vec_load(row->scratch + i + k * LANES) * factor / scale + rounder);
+        sum[k] = (vec_i32)(vec_load(row->scratch + i + k * LANES) * signs * factor / scale + rounder);
       }
     }
-    const __m512i line = low_bytes_of_four(sum);
+    const __m512i line = low_bytes_of_four(sum, lanes);
     if (streams) _mm512_stream_si512((__m512i *)(void *)(row->q + i), line);
     else _mm512_storeu_si512(row->q + i, line);
   }
+}
+#else
+static void untwist(const graft_quantize_row *row) {
+  (void)row;
 }
 #endif
 
@@ -327,18 +374,19 @@ ALWAYS_INLINE void round_lines(const graft_quantize_row *row, float factor, floa
 static const float NEAR_TIE = 0.49995f;
 
 static void round_f32(const graft_quantize_row *row, float factor, float scale) {
-  const float most_scale = 0x1p100f;
-  if (scale > most_scale) {  // the reciprocal would lose digits
-    divide_f32(row, 0, row->n, factor, scale);
-    return;
-  }
+  const bool is_precise = scale <= 0x1p100f;  // beyond that the reciprocal would lose digits
 #if defined(__AVX512F__)
-  if (row->n % (4 * LANES) == 0) {
+  if (is_precise && row->n % (4 * LANES) == 0) {
     if (row->streams) round_lines(row, factor, scale, true);
     else round_lines(row, factor, scale, false);
     return;
   }
 #endif
+  untwist(row);
+  if (!is_precise) {
+    divide_f32(row, 0, row->n, factor, scale);
+    return;
+  }
   const vec reciprocal = vec_all(factor / scale);
   for (int64_t first = 0; first < row->n; first += ROUND_BLOCK) {
     const int64_t end = row->n - first < ROUND_BLOCK ? row->n : first + ROUND_BLOCK;
@@ -361,6 +409,7 @@ static void round_bf16(const graft_quantize_row *row, float scale) {
 }
 
 static float round_to_grid(const graft_quantize_row *row, float factor) {
+  untwist(row);
   for (int64_t i = 0; i < row->n; i += LANES) {
     vec_store(row->scratch + i, to_bf16(vec_load(row->scratch + i) * factor));
   }
