@@ -30,8 +30,7 @@ static inline __attribute__((always_inline)) void rms_norm_scale_row(const float
   vec_store_n(y + i, weight ? v * vec_load_typed_n(weight + i * step, type, n - i) : v, n - i);
 }
 
-static inline void rms_norm_make_row(const rms_norm_row *r) {
-  const float factor = rms_factor(r->x, r->n, r->eps);
+static inline void rms_norm_scale(const rms_norm_row *r, float factor) {
   if (!r->weight) {
     rms_norm_scale_row(r->x, r->y, r->n, factor, NULL, GRAFT_DTYPE_F32, r->streams);
   } else if (r->weight_type == GRAFT_DTYPE_F32) {
@@ -41,6 +40,10 @@ static inline void rms_norm_make_row(const rms_norm_row *r) {
   } else {
     rms_norm_scale_row(r->x, r->y, r->n, factor, r->weight, GRAFT_DTYPE_F16, r->streams);
   }
+}
+
+static inline void rms_norm_make_row(const rms_norm_row *r) {
+  rms_norm_scale(r, rms_factor(r->x, r->n, r->eps));
 }
 
 #endif

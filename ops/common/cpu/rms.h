@@ -24,9 +24,13 @@ static inline float rms_sum_of_squares(const float *x, int64_t n) {
   return vec_reduce_sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
-// What brings n ≥ 1 values to a root mean square of 1.
+// What brings n ≥ 1 values to a root mean square of 1, given the sum of their squares.
+static inline float rms_factor_of_sum(float sum, int64_t n, double eps) {
+  return (float)(1 / sqrt((double)sum / (double)n + eps));
+}
+
 static inline float rms_factor(const float *x, int64_t n, double eps) {
-  return (float)(1 / sqrt((double)rms_sum_of_squares(x, n) / (double)n + eps));
+  return rms_factor_of_sum(rms_sum_of_squares(x, n), n, eps);
 }
 
 // Whether kernels read such a weight, which may be left out (NULL).
