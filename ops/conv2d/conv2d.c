@@ -5,6 +5,7 @@
 #include "graft/extension.h"
 #include "ops/common/infer.h"
 #include "ops/common/reference.h"
+#include "ops/conv2d/conv2d_attrs.h"
 #include "ops/conv2d/conv2d_cases.h"
 
 enum { X, WEIGHT, BIAS };
@@ -168,17 +169,7 @@ graft_tensor *graft_conv2d(graft_graph *graph, graft_tensor *x, graft_tensor *we
   return y;
 }
 
-static const graft_attr_def attr_defs[] = {
-    {.name = "stride_down", .offset = offsetof(graft_conv2d_attrs, stride[0]), .default_i64 = 1},
-    {.name = "stride_across", .offset = offsetof(graft_conv2d_attrs, stride[1]), .default_i64 = 1},
-    {.name = "padding_top", .offset = offsetof(graft_conv2d_attrs, padding[0])},
-    {.name = "padding_bottom", .offset = offsetof(graft_conv2d_attrs, padding[1])},
-    {.name = "padding_left", .offset = offsetof(graft_conv2d_attrs, padding[2])},
-    {.name = "padding_right", .offset = offsetof(graft_conv2d_attrs, padding[3])},
-    {.name = "dilation_down", .offset = offsetof(graft_conv2d_attrs, dilation[0]), .default_i64 = 1},
-    {.name = "dilation_across", .offset = offsetof(graft_conv2d_attrs, dilation[1]), .default_i64 = 1},
-    {.name = "groups", .offset = offsetof(graft_conv2d_attrs, groups), .default_i64 = 1},
-};
+static const graft_attr_def attr_defs[] = {CONV2D_ATTRS};
 
 static const graft_op_def ops[] = {{
     .struct_size = sizeof ops[0],

@@ -6,6 +6,7 @@
 #include "graft/extension.h"
 #include "ops/common/infer.h"
 #include "ops/common/reference.h"
+#include "ops/group_norm/group_norm_attrs.h"
 #include "ops/group_norm/group_norm_cases.h"
 
 enum { X, WEIGHT, BIAS };
@@ -134,13 +135,7 @@ graft_tensor *graft_group_norm(graft_graph *graph, graft_tensor *x, graft_tensor
   return y;
 }
 
-static const graft_attr_def schema[] = {
-    {.name = "n_groups",
-     .type = GRAFT_ATTR_I64,
-     .offset = offsetof(graft_group_norm_attrs, n_groups),
-     .default_i64 = 1},
-    {.name = "eps", .type = GRAFT_ATTR_F64, .offset = offsetof(graft_group_norm_attrs, eps), .default_f64 = 1e-5},
-};
+static const graft_attr_def schema[] = {GROUP_NORM_ATTRS};
 
 static const graft_op_def ops[] = {{
     .struct_size = sizeof ops[0],

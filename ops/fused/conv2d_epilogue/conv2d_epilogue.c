@@ -2,7 +2,9 @@
 
 #include "graft/extension.h"
 #include "ops/common/epilogue.h"
+#include "ops/common/epilogue_attrs.h"
 #include "ops/common/infer.h"
+#include "ops/conv2d/conv2d_attrs.h"
 #include "ops/fused/conv2d_epilogue/conv2d_epilogue_cases.h"
 
 enum { X, WEIGHT, BIAS, GATE, RESIDUAL, N_INPUTS };
@@ -55,25 +57,7 @@ graft_tensor *graft_conv2d_epilogue(graft_graph *graph, graft_tensor *x, graft_t
   return y;
 }
 
-static const char *const activations[] = {"none", "silu", "gelu", "gelu_tanh", NULL};
-#define CONV(member) .type = GRAFT_ATTR_I64, .offset = offsetof(graft_conv2d_epilogue_attrs, conv.member)
-
-static const graft_attr_def schema[] = {
-    {.name = "stride_down", CONV(stride[0]), .default_i64 = 1},
-    {.name = "stride_across", CONV(stride[1]), .default_i64 = 1},
-    {.name = "padding_top", CONV(padding[0])},
-    {.name = "padding_bottom", CONV(padding[1])},
-    {.name = "padding_left", CONV(padding[2])},
-    {.name = "padding_right", CONV(padding[3])},
-    {.name = "dilation_down", CONV(dilation[0]), .default_i64 = 1},
-    {.name = "dilation_across", CONV(dilation[1]), .default_i64 = 1},
-    {.name = "groups", CONV(groups), .default_i64 = 1},
-    {.name = "activation",
-     .type = GRAFT_ATTR_ENUM,
-     .offset = offsetof(graft_conv2d_epilogue_attrs, activation),
-     .choices = activations},
-    {.name = "dtype", .type = GRAFT_ATTR_DTYPE, .offset = offsetof(graft_conv2d_epilogue_attrs, dtype)},
-};
+static const graft_attr_def schema[] = {CONV2D_ATTRS, EPILOGUE_ATTRS(graft_conv2d_epilogue_attrs)};
 
 static const graft_op_def ops[] = {{
     .struct_size = sizeof ops[0],

@@ -3,6 +3,7 @@
 #include "graft/extension.h"
 #include "ops/common/infer.h"
 #include "ops/fused/group_norm_silu/group_norm_silu_cases.h"
+#include "ops/group_norm/group_norm_attrs.h"
 #include "ops/unary/unary.h"
 
 enum { X, WEIGHT, BIAS };
@@ -36,13 +37,7 @@ graft_tensor *graft_group_norm_silu(graft_graph *graph, graft_tensor *x, graft_t
   return y;
 }
 
-static const graft_attr_def schema[] = {
-    {.name = "n_groups",
-     .type = GRAFT_ATTR_I64,
-     .offset = offsetof(graft_group_norm_attrs, n_groups),
-     .default_i64 = 1},
-    {.name = "eps", .type = GRAFT_ATTR_F64, .offset = offsetof(graft_group_norm_attrs, eps), .default_f64 = 1e-5},
-};
+static const graft_attr_def schema[] = {GROUP_NORM_ATTRS};
 
 static const graft_op_def ops[] = {{
     .struct_size = sizeof ops[0],

@@ -2,6 +2,7 @@
 
 #include "graft/extension.h"
 #include "ops/common/epilogue.h"
+#include "ops/common/epilogue_attrs.h"
 #include "ops/common/infer.h"
 #include "ops/fused/linear_epilogue/linear_epilogue_cases.h"
 #include "ops/linear/linear.h"
@@ -60,14 +61,7 @@ graft_tensor *graft_linear_epilogue(graft_graph *graph, graft_tensor *x, graft_t
   return y;
 }
 
-static const char *const activations[] = {"none", "silu", "gelu", "gelu_tanh", NULL};
-static const graft_attr_def schema[] = {
-    {.name = "activation",
-     .type = GRAFT_ATTR_ENUM,
-     .offset = offsetof(graft_linear_epilogue_attrs, activation),
-     .choices = activations},
-    {.name = "dtype", .type = GRAFT_ATTR_DTYPE, .offset = offsetof(graft_linear_epilogue_attrs, dtype)},
-};
+static const graft_attr_def schema[] = {EPILOGUE_ATTRS(graft_linear_epilogue_attrs)};
 
 static const graft_op_def ops[] = {{
     .struct_size = sizeof ops[0],

@@ -4,6 +4,7 @@
 #include "ops/common/constructor.h"
 #include "ops/common/infer.h"
 #include "ops/fused/linear_i8_rms_norm_rotary/linear_i8_rms_norm_rotary_cases.h"
+#include "ops/fused/rms_norm_rotary/rms_norm_rotary_attrs.h"
 #include "ops/rms_norm/rms_norm.h"
 #include "ops/view/view.h"
 
@@ -64,21 +65,13 @@ graft_tensor *graft_linear_i8_rms_norm_rotary(graft_graph *graph, const graft_li
   return y;
 }
 
-static const char *const styles[] = {"interleaved", "half", NULL};
 static const graft_attr_def schema[] = {
     LINEAR_I8_ROWS_ATTRS,
     {.name = "n_heads",
      .type = GRAFT_ATTR_I64,
      .offset = offsetof(graft_linear_i8_rms_norm_rotary_attrs, n_heads),
      .default_i64 = 1},
-    {.name = "eps",
-     .type = GRAFT_ATTR_F64,
-     .offset = offsetof(graft_linear_i8_rms_norm_rotary_attrs, then.eps),
-     .default_f64 = 1e-5},
-    {.name = "style",
-     .type = GRAFT_ATTR_ENUM,
-     .offset = offsetof(graft_linear_i8_rms_norm_rotary_attrs, then.style),
-     .choices = styles},
+    RMS_NORM_ROTARY_ATTRS(offsetof(graft_linear_i8_rms_norm_rotary_attrs, then)),
 };
 
 static const graft_op_def ops[] = {{

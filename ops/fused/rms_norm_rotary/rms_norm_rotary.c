@@ -2,6 +2,7 @@
 
 #include "graft/extension.h"
 #include "ops/common/infer.h"
+#include "ops/fused/rms_norm_rotary/rms_norm_rotary_attrs.h"
 #include "ops/fused/rms_norm_rotary/rms_norm_rotary_cases.h"
 #include "ops/rms_norm/rms_norm.h"
 
@@ -50,14 +51,7 @@ graft_tensor *graft_rms_norm_rotary(graft_graph *graph, graft_tensor *x, graft_t
   return y;
 }
 
-static const char *const styles[] = {"interleaved", "half", NULL};
-static const graft_attr_def schema[] = {
-    {.name = "eps", .type = GRAFT_ATTR_F64, .offset = offsetof(graft_rms_norm_rotary_attrs, eps), .default_f64 = 1e-5},
-    {.name = "style",
-     .type = GRAFT_ATTR_ENUM,
-     .offset = offsetof(graft_rms_norm_rotary_attrs, style),
-     .choices = styles},
-};
+static const graft_attr_def schema[] = {RMS_NORM_ROTARY_ATTRS(0)};
 
 static const graft_op_def ops[] = {{
     .struct_size = sizeof ops[0],
