@@ -4,8 +4,8 @@
     bench/compare_torch.py --graft build/release/graft --out docs/measurements/h200-ops.json
 
 Graft is timed by `graft ops bench --device cuda:0 --json`, PyTorch by CUDA events around many calls; the two take turns,
-operator by operator. Times are medians; PyTorch's are of one call inside a CUDA graph, so that neither side pays for
-its front end.
+operator by operator. Times are medians of several calls inside a CUDA graph, so that neither side pays for its front
+end.
 """
 import argparse
 import json
@@ -20,23 +20,37 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 
 
-def time_call(call, n_runs=20):
-    """Median milliseconds of |call|, replayed as a CUDA graph."""
+def time_call(call, least_ms=2.0, total_ms=300.0):
+    """Median milliseconds of |call|, as graft's are taken: several in one CUDA graph, until a replay lasts for
+    |least_ms|, and replays for |total_ms|, so that the card is as warm and as slow in both."""
     for _ in range(3):
         call()
     torch.cuda.synchronize()
+    alone = statistics.median(replay(capture(call, 1), 1.0))
+    n_calls = min(16, math.ceil(least_ms / alone))
+    return statistics.median(replay(capture(call, n_calls), total_ms)) / n_calls
+
+
+def capture(call, n_calls):
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        call()
+        for _ in range(n_calls):
+            call()
+    return graph
+
+
+def replay(graph, total_ms, least_runs=15):
+    """Milliseconds of each replay."""
     times = []
-    for _ in range(n_runs):
+    graph.replay()
+    while len(times) < least_runs or sum(times) < total_ms:
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         begin.record()
         graph.replay()
         end.record()
         end.synchronize()
         times.append(begin.elapsed_time(end))
-    return statistics.median(times)
+    return times
 
 
 def random(shape, dtype):
@@ -130,6 +144,7 @@ def main():
     parser.add_argument("--generate", action="store_true", help="also time pictures of the shipped model")
     parser.add_argument("--transformer", nargs="+", default=[], metavar="TYPE",
                         help="also time Z-Image's transformer of 6 billion made-up weights of these types")
+    parser.add_argument("--model", default="models/emoji-zimage", help="folder of the model for --generate")
     parser.add_argument("--dtypes", nargs="+", default=["bf16"], choices=sorted(DTYPES))
     parser.add_argument("--ops", nargs="+", default=["linear", "scaled_dot_product_attention", "rms_norm", "layer_norm",
                                                      "group_norm", "conv2d", "softmax", "silu", "add", "mul"])
@@ -146,7 +161,7 @@ def main():
     report = {"card": torch.cuda.get_device_name(), "driver": driver, "torch": torch.__version__,
               "commit": arguments.commit, "peaks": peaks(), "ops": rows}
     if arguments.generate:
-        report["generate"] = run_graft(arguments.graft, "generate")
+        report["generate"] = run_graft(arguments.graft, "generate", "-m", arguments.model)
     report["graft_peaks"] = run_graft(arguments.graft, "peak")
     report["transformer"] = [run_graft(arguments.graft, "transformer", "--type", t) for t in arguments.transformer]
     with open(arguments.out, "w", encoding="utf-8") as file:

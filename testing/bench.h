@@ -15,7 +15,7 @@ typedef struct graft_bench_options {
   const graft_kernel_def *kernel;    // NULL: the planner's choice
   graft_dtype weights, activations;  // instead of the case's dtypes of constants and of other floats; NULL: as declared
   uint32_t n_runs;                   // at least; 0: 15
-  double min_seconds;                // measured at least so long; 0: 0.1
+  double min_seconds;                // measured at least so long; 0: 0.1, on a card 0.3
   uint64_t seed;
   const graft_peak_loop *peak;  // what the kernel is compared with, in turns with it; NULL: nothing
   int32_t n_peak_threads;

@@ -194,7 +194,9 @@ static graft_status run_at_once(graft_recording *recording, uint32_t first, uint
   } else {
     status = graft_cuda_issue(recording, first_command, end_command, error);
   }
-  while (status == GRAFT_OK && !should_stop(control) && work_beside(w)) continue;
+  while (status == GRAFT_OK && work_beside(w)) {
+    if (should_stop(control)) status = fail_cancelled(error);
+  }
   // Memory is in use until the stream is empty, also after a failure.
   const double issued = seconds_now();
   graft_status waited = graft_cuda_wait(device, status == GRAFT_OK ? error : NULL);

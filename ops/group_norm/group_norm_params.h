@@ -15,10 +15,11 @@ typedef struct graft_group_norm_params {
   int64_t place_shape[GRAFT_MAX_RANK], x_place_strides[GRAFT_MAX_RANK], y_place_strides[GRAFT_MAX_RANK];
   int64_t weight_step, bias_step;
   int64_t n_items, n_channels, n_places, n_groups;
-  int64_t n_chunks;  // of each group
-  float *chunks;     // [items · groups][chunks][mean, sum of squares]
-  float *moments;    // [items · groups][mean, factor]
-  int32_t has_silu, is_wide;
+  int64_t n_chunks;      // of each group
+  int64_t n_all_chunks;  // of all groups of all items, below 2^31
+  float *chunks;         // [items · groups][chunks][mean as two numbers, sum of squares]
+  float *moments;        // [items · groups][mean as two numbers, factor]
+  int32_t has_silu;
   float eps;
 } graft_group_norm_params;
 

@@ -1,9 +1,8 @@
 // rotary_embedding.cu — device code of graft.rotary_embedding.v1, and of graft.rms_norm_rotary.v1, which normalises
-// each head first: one warp for each head, or where memory allows, a few threads with sixteen channels each.
-#include "ops/common/cuda/scalar.cuh"
+// each head first: one warp for each head, or where memory allows, a few threads with sixteen channels each, which turn
+// several heads of a position by the same angles, the next head on its way while one is worked on.
+#include "ops/common/cuda/held.cuh"
 #include "ops/rotary_embedding/rotary_params.h"
-
-enum { HEADS = GRAFT_ROTARY_HEADS };  // that a thread has at a time, where it has eight pairs of each
 
 __device__ __forceinline__ float load_channel(const graft_rotary_params &p, const char *x, int64_t i, float factor) {
   const float value = graft_load(x + i * p.steps[1], p.operands[1].type) * factor;
@@ -43,82 +42,158 @@ __device__ __forceinline__ void rotate_singly(const graft_rotary_params &p) {
 
 // Sixteen channels of a head, eight of its first half and eight of its second one, as neighbouring threads have
 // neighbouring ones. The pairs are four in each half, or eight that have a channel in both.
-struct pairs {
-  float x[2][8];
-  char *y[2];
-  const char *table;
-};
+template <int TYPE>
+struct held {
+  static constexpr int GROUPS = graft_group<TYPE>::IN_EIGHT, BYTES = graft_group<TYPE>::BYTES;
+  uint4 bits[2 * GROUPS];
 
-__device__ __forceinline__ void load_pairs(const graft_rotary_params &p, int64_t head, int64_t first, int64_t second,
-                                           pairs *s) {
-  int64_t offsets[3];
-  graft_walk_find<3>(p.walk, head, offsets);
-  const char *x = p.operands[1].data + offsets[1];
-  const char *const at[2] = {x + first * p.steps[1], x + second * p.steps[1]};
-  graft_load_places(at, p.operands[1].type, s->x);
-  s->y[0] = p.operands[0].data + offsets[0] + first * p.steps[0];
-  s->y[1] = p.operands[0].data + offsets[0] + second * p.steps[0];
-  s->table = p.operands[2].data + offsets[2];
-}
-
-__device__ __forceinline__ void normalise(const graft_rotary_params &p, int64_t first, int64_t second, pairs *s) {
-  float squares = 0, weights[2][8];
+  __device__ __forceinline__ void fetch(const char *first, int half_bytes) {
 #pragma unroll
-  for (int i = 0; i < 16; ++i) squares = fmaf(s->x[i / 8][i % 8], s->x[i / 8][i % 8], squares);
-  for (int i = p.n_lanes / 2; i > 0; i /= 2) squares += __shfl_xor_sync(0xffffffffu, squares, i);
-  const float factor = 1.0f / sqrtf(squares / (float)p.width + p.eps);
-#pragma unroll
-  for (int i = 0; i < 16; ++i) s->x[i / 8][i % 8] *= factor;
-  if (p.weight.data == nullptr) return;
-  const char *const at[2] = {p.weight.data + first * p.weight_step, p.weight.data + second * p.weight_step};
-  graft_load_places(at, p.weight.type, weights);
-#pragma unroll
-  for (int i = 0; i < 16; ++i) s->x[i / 8][i % 8] *= weights[i / 8][i % 8];
-}
-
-// The cosines and sines of eight pairs stand together, or of four and four.
-template <bool IS_HALF>
-__device__ __forceinline__ void rotate(const graft_rotary_params &p, int lane, pairs *s) {
-  const float4 *first = (const float4 *)(s->table + lane * (IS_HALF ? 64 : 32));
-  const float4 *second = IS_HALF ? first + 2 : first + p.pairs / 4;
-#pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    const float4 two = i < 4 ? first[i / 2] : second[i / 2 - 2];
-    const float cosine = i % 2 == 0 ? two.x : two.z, sine = i % 2 == 0 ? two.y : two.w;
-    float &a = IS_HALF ? s->x[0][i] : s->x[i / 4][i % 4 * 2];
-    float &b = IS_HALF ? s->x[1][i] : s->x[i / 4][i % 4 * 2 + 1];
-    const float x = a, y = b;
-    a = x * cosine - y * sine;
-    b = x * sine + y * cosine;
-  }
-}
-
-template <bool IS_HALF>
-__device__ __forceinline__ void rotate_wide(const graft_rotary_params &p) {
-  const int lane = threadIdx.x % p.n_lanes, own = threadIdx.x / p.n_lanes, n = blockDim.x / p.n_lanes;
-  const int64_t first = lane * 8, second = first + p.pairs;
-  for (int64_t block = (int64_t)blockIdx.x * n * HEADS; block < p.walk.n; block += (int64_t)gridDim.x * n * HEADS) {
-    pairs s[HEADS];
-#pragma unroll
-    for (int h = 0; h < HEADS; ++h) load_pairs(p, min(block + h * n + own, p.walk.n - 1), first, second, &s[h]);
-#pragma unroll
-    for (int h = 0; h < HEADS; ++h) {
-      if (p.has_norm) normalise(p, first, second, &s[h]);
-      rotate<IS_HALF>(p, lane, &s[h]);
-      if (block + h * n + own < p.walk.n) {
-        graft_store_wide(s[h].y[0], p.operands[0].type, s[h].x[0]);
-        graft_store_wide(s[h].y[1], p.operands[0].type, s[h].x[1]);
-      }
+    for (int g = 0; g < GROUPS; ++g) {
+      bits[g] = ((const uint4 *)first)[g];
+      bits[GROUPS + g] = ((const uint4 *)(first + half_bytes))[g];
     }
   }
+};
+
+template <int TYPE>
+__device__ __forceinline__ void store(const float (&x)[16], char *first, int half_bytes) {
+  constexpr int WIDTH = graft_group<TYPE>::WIDTH;
+#pragma unroll
+  for (int g = 0; g < held<TYPE>::GROUPS; ++g) {
+    ((uint4 *)first)[g] = graft_gather<TYPE>(&x[g * WIDTH]);
+    ((uint4 *)(first + half_bytes))[g] = graft_gather<TYPE>(&x[8 + g * WIDTH]);
+  }
 }
 
-extern "C" __global__ void __launch_bounds__(GRAFT_WALK_THREADS, 3) graft_rotary_heads(const graft_rotary_params p) {
-  if (p.n_lanes == 0) {
-    rotate_singly(p);
-  } else if (p.is_half) {
-    rotate_wide<true>(p);
-  } else {
-    rotate_wide<false>(p);
+// Cosines and sines of a thread's eight pairs, which stand together, or four and four; the same for all heads of a run.
+template <bool IS_HALF>
+__device__ __forceinline__ void load_angles(const graft_rotary_params &p, const char *table, int lane,
+                                            float4 (&angles)[4]) {
+  const float4 *first = (const float4 *)(table + lane * (IS_HALF ? 64 : 32));
+  const float4 *second = IS_HALF ? first + 2 : first + p.pairs / 4;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) angles[i] = i < 2 ? first[i] : second[i - 2];
+}
+
+template <bool IS_HALF>
+__device__ __forceinline__ void rotate(const float4 (&angles)[4], float (&x)[16]) {
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const float4 two = angles[i / 2];
+    const float cosine = i % 2 == 0 ? two.x : two.z, sine = i % 2 == 0 ? two.y : two.w;
+    float &a = x[IS_HALF ? i : 2 * i], &b = x[IS_HALF ? 8 + i : 2 * i + 1];
+    const float first = a, second = b;
+    a = first * cosine - second * sine;
+    b = first * sine + second * cosine;
   }
+}
+
+__device__ __forceinline__ void load_weights(const graft_rotary_params &p, float *weights) {
+  for (int i = threadIdx.x; i < p.width; i += blockDim.x) {
+    weights[i] = p.weight.data == nullptr ? 1.0f : graft_load(p.weight.data + i * p.weight_step, p.weight.type);
+  }
+  __syncthreads();
+}
+
+// |weights| of the thread's first eight channels; those of its second ones lie half a head further.
+__device__ __forceinline__ void normalise(const graft_rotary_params &p, const float4 *weights, float (&x)[16]) {
+  float squares = 0;
+#pragma unroll
+  for (int i = 0; i < 16; ++i) squares = fmaf(x[i], x[i], squares);
+#pragma unroll
+  for (int i = 16; i > 0; i /= 2) {
+    const float other = __shfl_xor_sync(0xffffffffu, squares, i);
+    squares = i < p.n_lanes ? squares + other : squares;
+  }
+  const float factor = rsqrtf(fmaf(squares, p.per_channel, p.eps));
+#pragma unroll
+  for (int q = 0; q < 4; ++q) {
+    const float4 w = weights[q < 2 ? q : (int)p.pairs / 4 + q - 2];
+    x[q * 4] *= factor * w.x;
+    x[q * 4 + 1] *= factor * w.y;
+    x[q * 4 + 2] *= factor * w.z;
+    x[q * 4 + 3] *= factor * w.w;
+  }
+}
+
+// Where a thread's channels of the first head of a run are.
+struct place {
+  const char *x, *table;
+  char *y;
+};
+
+// Beyond the last run, the last one stands.
+__device__ __forceinline__ place find_run(const graft_rotary_params &p, int64_t run, int bytes) {
+  int64_t offsets[3];
+  graft_walk_find<3>(p.walk, min(run, p.n_all_runs - 1) * p.n_run, offsets);
+  return {p.operands[1].data + offsets[1] + bytes, p.operands[2].data + offsets[2],
+          p.operands[0].data + offsets[0] + bytes};
+}
+
+// Runs that a block works on at a time are followed by their neighbours. Every thread of a warp takes part in every
+// head, beyond the last one of a run, too, for the sake of the sums.
+template <int TYPE, bool IS_HALF>
+__device__ __forceinline__ void rotate_held(const graft_rotary_params &p) {
+  const int lane = (int)threadIdx.x & (p.n_lanes - 1), own = (int)threadIdx.x / p.n_lanes;
+  const int beside = own & (p.n_beside - 1), n_runs = (int)blockDim.x / (p.n_lanes * p.n_beside);
+  const int first = lane * 8 * graft_group<TYPE>::BYTES, half = (int)p.pairs * graft_group<TYPE>::BYTES;
+  const int64_t x_step = p.walk.strides[1][0], y_step = p.walk.strides[0][0];
+  __shared__ float4 weights[32 * GRAFT_ROTARY_CHANNELS / 4];
+  load_weights(p, (float *)weights);
+  int64_t run = (int64_t)blockIdx.x * p.n_turns * n_runs + own / p.n_beside;
+  place here = find_run(p, run, first);
+  held<TYPE> next;
+  next.fetch(here.x + min(beside, p.n_run - 1) * x_step, half);
+  for (int turn = 0; turn < p.n_turns; ++turn, run += n_runs) {
+    const place coming = find_run(p, run + n_runs, first);
+    float4 angles[4];
+    load_angles<IS_HALF>(p, here.table, lane, angles);
+    for (int base = 0; base < p.n_run; base += p.n_beside) {
+      const int head = base + beside;
+      const held<TYPE> h = next;
+      const bool is_last = base + p.n_beside >= p.n_run;
+      next.fetch((is_last ? coming.x : here.x) + min(is_last ? beside : head + p.n_beside, p.n_run - 1) * x_step, half);
+      float values[16];
+      graft_spread<TYPE>(h.bits, values);
+      if (p.has_norm) normalise(p, &weights[lane * 2], values);
+      rotate<IS_HALF>(angles, values);
+      if (run < p.n_all_runs && head < p.n_run) store<TYPE>(values, here.y + head * y_step, half);
+    }
+    here = coming;
+  }
+}
+
+extern "C" __global__ void graft_rotary_heads(const graft_rotary_params p) {
+  rotate_singly(p);
+}
+
+extern "C" __global__ void __launch_bounds__(GRAFT_WALK_THREADS, 3)
+    graft_rotary_pairs_f32(const graft_rotary_params p) {
+  rotate_held<GRAFT_DTYPE_F32, false>(p);
+}
+
+extern "C" __global__ void __launch_bounds__(GRAFT_WALK_THREADS, 3)
+    graft_rotary_halves_f32(const graft_rotary_params p) {
+  rotate_held<GRAFT_DTYPE_F32, true>(p);
+}
+
+extern "C" __global__ void __launch_bounds__(GRAFT_WALK_THREADS, 3)
+    graft_rotary_pairs_bf16(const graft_rotary_params p) {
+  rotate_held<GRAFT_DTYPE_BF16, false>(p);
+}
+
+extern "C" __global__ void __launch_bounds__(GRAFT_WALK_THREADS, 3)
+    graft_rotary_halves_bf16(const graft_rotary_params p) {
+  rotate_held<GRAFT_DTYPE_BF16, true>(p);
+}
+
+extern "C" __global__ void __launch_bounds__(GRAFT_WALK_THREADS, 3)
+    graft_rotary_pairs_f16(const graft_rotary_params p) {
+  rotate_held<GRAFT_DTYPE_F16, false>(p);
+}
+
+extern "C" __global__ void __launch_bounds__(GRAFT_WALK_THREADS, 3)
+    graft_rotary_halves_f16(const graft_rotary_params p) {
+  rotate_held<GRAFT_DTYPE_F16, true>(p);
 }

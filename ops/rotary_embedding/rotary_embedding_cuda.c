@@ -35,29 +35,53 @@ static bool is_dense(const graft_cuda_operand *operand, const graft_walk *walk, 
   return step == operand->element_bytes && bits % alignment == 0;
 }
 
-// Threads for a head that has sixteen channels for each and is rotated as a whole.
-static int32_t n_lanes_for(const graft_rotary_params *params, const graft_tensor_desc *weight) {
+// Whether heads have sixteen channels for each of their threads and are rotated as a whole.
+static bool may_be_held(const graft_rotary_params *params) {
   const int64_t n = params->width / GRAFT_ROTARY_CHANNELS;
   const bool is_even = n * GRAFT_ROTARY_CHANNELS == params->width && n <= 32 && (n & (n - 1)) == 0;
-  if (!is_even || params->pairs * 2 != params->width) return 0;
-  graft_cuda_operand table = params->operands[2], norm_weight = params->weight;
+  if (!is_even || params->pairs * 2 != params->width) return false;
+  graft_cuda_operand table = params->operands[2];
   table.element_bytes = (int32_t)params->sine_step;
-  if (params->pair_step != 2 * (int64_t)sizeof(float) || !is_dense(&table, &params->walk, 2, sizeof(float))) return 0;
-  if (weight != NULL) {
-    const graft_walk none = {.rank = 0};
-    norm_weight.element_bytes = (int32_t)weight->dtype->block_bytes;
-    if (!is_dense(&norm_weight, &none, 0, params->weight_step)) return 0;
-  }
+  if (params->pair_step != 2 * (int64_t)sizeof(float) || !is_dense(&table, &params->walk, 2, sizeof(float)))
+    return false;
   for (int32_t k = 0; k < 2; ++k) {
-    if (!is_dense(&params->operands[k], &params->walk, k, params->steps[k])) return 0;
+    if (!is_dense(&params->operands[k], &params->walk, k, params->steps[k])) return false;
   }
-  return (int32_t)n;
+  return params->operands[0].type == params->operands[1].type;
 }
 
-static uint32_t n_blocks_for(const graft_rotary_params *params) {
-  const int64_t lanes = params->n_lanes > 0 ? params->n_lanes : 32,
-                heads = params->n_lanes > 0 ? GRAFT_ROTARY_HEADS : 1;
-  return graft_cuda_blocks((params->walk.n + heads - 1) / heads * lanes);
+// The function for heads that are held in registers; sets what that takes. NULL: one pair at a time.
+static const char *held_function(graft_rotary_params *params) {
+  static const struct {
+    graft_dtype_code type;
+    const char *name[2];
+  } functions[] = {{GRAFT_DTYPE_F32, {"graft_rotary_pairs_f32", "graft_rotary_halves_f32"}},
+                   {GRAFT_DTYPE_BF16, {"graft_rotary_pairs_bf16", "graft_rotary_halves_bf16"}},
+                   {GRAFT_DTYPE_F16, {"graft_rotary_pairs_f16", "graft_rotary_halves_f16"}}};
+  if (!may_be_held(params) || params->walk.n > INT32_MAX / 2) return NULL;
+  const graft_walk *walk = &params->walk;
+  const bool has_run = walk->rank > 0 && walk->strides[2][0] == 0;
+  params->n_lanes = (int32_t)(params->width / GRAFT_ROTARY_CHANNELS);
+  params->n_run = has_run ? (int32_t)walk->shape[0] : 1;
+  params->n_beside = 1;
+  while (params->n_beside * GRAFT_ROTARY_HEADS < params->n_run &&
+         params->n_beside * params->n_lanes < GRAFT_WALK_THREADS) {
+    params->n_beside *= 2;
+  }
+  for (size_t i = 0; i < sizeof functions / sizeof functions[0]; ++i) {
+    if ((int32_t)functions[i].type == params->operands[0].type) return functions[i].name[params->is_half];
+  }
+  return NULL;
+}
+
+// Runs that are held are shared out to as many blocks as a card has at a time.
+static uint32_t share_out(graft_rotary_params *params, int64_t n_multiprocessors) {
+  const int64_t runs = GRAFT_WALK_THREADS / (params->n_lanes * params->n_beside), most_blocks = 3 * n_multiprocessors;
+  params->n_all_runs = params->walk.n / params->n_run;
+  const int64_t turns = (params->n_all_runs + runs - 1) / runs;
+  const int64_t n_turns = (turns + most_blocks - 1) / most_blocks;
+  params->n_turns = (int32_t)n_turns;
+  return (uint32_t)((turns + n_turns - 1) / n_turns);
 }
 
 static graft_status encode_node(graft_encoder *encoder, const graft_encode_args *args, uint32_t table_input,
@@ -75,13 +99,20 @@ static graft_status encode_node(graft_encoder *encoder, const graft_encode_args 
   params->width = y->shape[CHANNEL];
   params->pairs = table->shape[table->rank - 2];
   if (params->walk.n == 0 || params->width == 0) return GRAFT_OK;
-  params->n_lanes = n_lanes_for(params, params->has_norm ? args->node->inputs[NORM_WEIGHT] : NULL);
-  const graft_cuda_launch launch = {.struct_size = sizeof launch,
-                                    .function = args->state,
-                                    .grid = {n_blocks_for(params), 1, 1},
-                                    .block = {GRAFT_WALK_THREADS, 1, 1},
-                                    .params = params,
-                                    .params_bytes = sizeof *params};
+  params->per_channel = 1.0f / (float)params->width;
+  const char *held = held_function(params);
+  const graft_device *device = args->node->device;
+  uint32_t n_blocks = graft_cuda_blocks(params->walk.n * 32);
+  if (held != NULL) n_blocks = share_out(params, graft_cuda_describe(device)->n_multiprocessors);
+  graft_cuda_launch launch = {.struct_size = sizeof launch,
+                              .function = args->state,
+                              .grid = {n_blocks, 1, 1},
+                              .block = {GRAFT_WALK_THREADS, 1, 1},
+                              .params = params,
+                              .params_bytes = sizeof *params};
+  if (held != NULL) {
+    GRAFT_TRY(graft_cuda_function_load(device, &module, held, 0, args->error, &launch.function));
+  }
   return graft_cuda_encode(encoder, &launch, args->error);
 }
 

@@ -4,7 +4,8 @@
 
 #include "ops/common/cuda/walk.h"
 
-enum { GRAFT_ROTARY_HEADS = 2, GRAFT_ROTARY_CHANNELS = 16 };  // of a thread, where pairs are taken eight at a time
+// Of a thread that holds what it rotates: channels of a head, and how many heads it has room for at least.
+enum { GRAFT_ROTARY_CHANNELS = 16, GRAFT_ROTARY_HEADS = 4 };
 
 typedef struct graft_rotary_params {
   graft_walk walk;  // over heads: operands y, x and the table's rows
@@ -15,8 +16,12 @@ typedef struct graft_rotary_params {
   int64_t pair_step, sine_step;  // bytes in the table
   int64_t width, pairs;
   int32_t is_half, has_norm;
-  int32_t n_lanes;  // threads for a head whose pairs are taken eight at a time, a power of two; 0: one pair at a time
-  float eps;
+  // Where heads are held in registers: threads for a head, heads that follow each other and have their angles in
+  // common, how many of these are worked on at a time, and how many times a block takes the next such runs. Lanes and
+  // heads beside each other are powers of two.
+  int32_t n_lanes, n_run, n_beside, n_turns;
+  int64_t n_all_runs;
+  float eps, per_channel;  // of the norm; 1 / width
 } graft_rotary_params;
 
 #endif

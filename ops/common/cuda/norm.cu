@@ -1,7 +1,8 @@
-// norm.cu — device code of norm.h. Rows that lie well are held in registers, several in a block where they are short;
-// others have a block each and are read twice or three times, after the first time from a cache.
+// norm.cu — device code of norm.h. Rows of one type that lie well are held in registers, several in a block where they
+// are short, the next ones on their way while some are worked on. Others have a block each and are read twice or three
+// times, after the first time from a cache.
+#include "ops/common/cuda/held.cuh"
 #include "ops/common/cuda/norm.h"
-#include "ops/common/cuda/scalar.cuh"
 
 struct row {
   const char *at[GRAFT_NORM_N_OPERANDS];
@@ -103,126 +104,232 @@ __device__ void normalise(const graft_norm_params &p) {
   }
 }
 
-// The sum over the threads of a row, known to each of them. All threads of the block come by.
-__device__ __forceinline__ float row_sum(float x, int n_lanes, float *shared) {
-  for (int i = min(n_lanes, 32) / 2; i > 0; i /= 2) x += __shfl_xor_sync(0xffffffffu, x, i);
-  if (n_lanes <= 32) return x;
-  __syncthreads();
-  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = x;
-  __syncthreads();
-  const float *warps = shared + threadIdx.x / n_lanes * (n_lanes / 32);
-  x = 0;
-  for (int i = 0; i < n_lanes / 32; ++i) x += warps[i];
-  return x;
-}
-
-// Eight elements each at G places of a row; beyond its end, the first ones stand.
-template <int G>
-struct pieces {
-  int64_t element[G];
-  bool is_there[G];
-};
-
-template <int G>
-__device__ __forceinline__ void load_pieces(const pieces<G> &o, const char *row, int type, int64_t step,
-                                            float (&x)[G][8]) {
-  const char *at[G];
-  if (step == 0) {
-    const float all = graft_load(row, type);
-#pragma unroll
-    for (int i = 0; i < G * 8; ++i) x[i / 8][i % 8] = all;
-    return;
-  }
-#pragma unroll
-  for (int g = 0; g < G; ++g) at[g] = row + o.element[g] * step;
-  graft_load_places(at, type, x);
-}
-
-template <int G>
-__device__ __forceinline__ void find_held_moments(const graft_norm_params &p, const pieces<G> &o, float first,
-                                                  const float (&x)[G][8], float *out_rest, float *out_factor) {
-  __shared__ float shared[32];
-  float sum = 0, squares = 0, rest = 0;
-  if (p.is_centred) {
-#pragma unroll
-    for (int i = 0; i < G * 8; ++i) sum += o.is_there[i / 8] ? x[i / 8][i % 8] - first : 0.0f;
-    rest = row_sum(sum, p.n_lanes, shared) / (float)p.n;
-  }
-#pragma unroll
-  for (int i = 0; i < G * 8; ++i) {
-    const float d = o.is_there[i / 8] ? x[i / 8][i % 8] - first - rest : 0.0f;
-    squares = fmaf(d, d, squares);
-  }
-  *out_rest = rest;
-  *out_factor = 1.0f / sqrtf(row_sum(squares, p.n_lanes, shared) / (float)p.n + p.eps);
-}
-
-// y = f(y, other) where there is such an operand.
-template <int G, class F>
-__device__ __forceinline__ void combine(const pieces<G> &o, const char *row, int type, int64_t step, float (&y)[G][8],
-                                        F f) {
-  float other[G][8];
-  load_pieces(o, row, type, step, other);
-#pragma unroll
-  for (int i = 0; i < G * 8; ++i) y[i / 8][i % 8] = f(y[i / 8][i % 8], other[i / 8][i % 8]);
-}
-
-template <int G>
-__device__ __forceinline__ void finish_held(const graft_norm_params &p, const row &r, const pieces<G> &o,
-                                            float (&y)[G][8]) {
-  const auto add = [](float a, float b) { return a + b; };
-  const auto multiply = [](float a, float b) { return a * b; };
-  const auto scale = [](float a, float b) { return a * (1.0f + b); };
-  const auto gate = [](float a, float b) { return a * tanhf(b); };
-  const auto with = [&](int k, auto f) {
-    if (p.operands[k].data != nullptr) combine(o, r.at[k], p.operands[k].type, p.steps[k], y, f);
-  };
-  if (p.weight.data != nullptr) combine(o, p.weight.data, p.weight.type, p.weight_step, y, multiply);
-  if (p.bias.data != nullptr) combine(o, p.bias.data, p.bias.type, p.bias_step, y, add);
-  with(GRAFT_NORM_SCALE, scale);
-  with(GRAFT_NORM_SHIFT, add);
-  with(GRAFT_NORM_GATE, gate);
-  with(GRAFT_NORM_ADDEND, add);
-}
-
-template <int G>
-__device__ __forceinline__ void normalise_held(const graft_norm_params &p) {
-  const int lane = threadIdx.x % p.n_lanes, own = threadIdx.x / p.n_lanes, n_rows = blockDim.x / p.n_lanes;
-  pieces<G> o;
-#pragma unroll
-  for (int g = 0; g < G; ++g) {
-    const int64_t element = ((int64_t)g * p.n_lanes + lane) * 8;
-    o.is_there[g] = element < p.n;
-    o.element[g] = o.is_there[g] ? element : 0;
-  }
-  for (int64_t block = (int64_t)blockIdx.x * n_rows; block < p.walk.n; block += (int64_t)gridDim.x * n_rows) {
-    const bool is_row = block + own < p.walk.n;
-    int64_t offsets[GRAFT_NORM_N_OPERANDS];
-    row r;
-    graft_walk_find<GRAFT_NORM_N_OPERANDS>(p.walk, is_row ? block + own : block, offsets);
-#pragma unroll
-    for (int k = 0; k < GRAFT_NORM_N_OPERANDS; ++k) r.at[k] = p.operands[k].data + offsets[k];
-    float x[G][8], rest, factor;
-    load_pieces(o, r.at[GRAFT_NORM_X], p.operands[GRAFT_NORM_X].type, p.steps[GRAFT_NORM_X], x);
-    const float first = p.is_centred ? graft_load(r.at[GRAFT_NORM_X], p.operands[GRAFT_NORM_X].type) : 0.0f;
-    find_held_moments(p, o, first, x, &rest, &factor);
-#pragma unroll
-    for (int i = 0; i < G * 8; ++i) x[i / 8][i % 8] = (x[i / 8][i % 8] - first - rest) * factor;
-    finish_held(p, r, o, x);
-#pragma unroll
-    for (int g = 0; g < G; ++g) {
-      char *to = const_cast<char *>(r.at[GRAFT_NORM_Y]) + o.element[g] * p.steps[GRAFT_NORM_Y];
-      if (is_row && o.is_there[g]) graft_store_wide(to, p.operands[GRAFT_NORM_Y].type, x[g]);
-    }
-  }
-}
-
-extern "C" __global__ void __launch_bounds__(GRAFT_NORM_MOST_LANES, 2) graft_norm_rows(const graft_norm_params p) {
-  if (p.n_lanes > 0) {
-    normalise_held<GRAFT_NORM_PIECES>(p);
-  } else if (p.is_wide) {
+extern "C" __global__ void __launch_bounds__(512, 2) graft_norm_rows(const graft_norm_params p) {
+  if (p.is_wide) {
     normalise<GRAFT_WALK_WIDE>(p);
   } else {
     normalise<1>(p);
   }
+}
+
+// The threads that share a row, and how they add up. The numbers of lanes and warps are powers of two.
+struct lanes {
+  int n, lane, own;         // lanes of a row, this thread's, and which row of the block is its own
+  int n_warps, first_warp;  // of its row, where that takes several
+  int turn;
+};
+
+__device__ __forceinline__ lanes find_lanes(const graft_norm_params &p) {
+  lanes l = {.n = p.n_lanes, .n_warps = p.n_lanes / 32};
+  l.lane = (int)threadIdx.x & (l.n - 1);
+  l.own = (int)threadIdx.x / l.n;
+  l.first_warp = l.own * l.n_warps;
+  return l;
+}
+
+// The sum over |n| neighbouring threads, a power of two, known to each of them.
+__device__ __forceinline__ float sum_beside(float x, int n) {
+#pragma unroll
+  for (int i = 16; i > 0; i /= 2) {
+    const float other = __shfl_xor_sync(0xffffffffu, x, i);
+    x = i < n ? x + other : x;
+  }
+  return x;
+}
+
+// The sum over the threads of a row, known to each of them. All threads of the block come by; calls that follow each
+// other take turns with the halves of |shared|, so that one barrier is enough.
+__device__ __forceinline__ float row_sum(float x, lanes *l) {
+  __shared__ float shared[2][GRAFT_NORM_MOST_LANES / 32];
+  x = sum_beside(x, l->n);
+  if (l->n <= 32) return x;
+  float *const warps = shared[l->turn];
+  l->turn ^= 1;
+  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = x;
+  __syncthreads();
+  return sum_beside(warps[l->first_warp + ((int)threadIdx.x & (l->n_warps - 1))], l->n_warps);
+}
+
+// What a thread has of its row: two groups of sixteen bytes. Beyond the end, the first elements stand.
+template <int TYPE>
+struct spot {
+  static constexpr int WIDTH = graft_group<TYPE>::WIDTH, BYTES = graft_group<TYPE>::BYTES, ELEMENTS = 2 * WIDTH;
+  int element[2];
+  bool is_there[2];
+
+  __device__ __forceinline__ spot(const lanes &l, int64_t n) {
+#pragma unroll
+    for (int g = 0; g < 2; ++g) {
+      element[g] = (g * l.n + l.lane) * WIDTH;
+      is_there[g] = element[g] < n;
+      element[g] = is_there[g] ? element[g] : 0;
+    }
+  }
+};
+
+// What is fetched of a row before it is its turn.
+template <int TYPE>
+struct ahead {
+  uint4 x[2], addend[2];
+  float first;
+  char *y;
+};
+
+template <int TYPE>
+__device__ __forceinline__ void fetch(const graft_norm_params &p, const spot<TYPE> &s, uint32_t row, ahead<TYPE> *a) {
+  int64_t offsets[3];
+  graft_walk_find<3>(p.held_walk, row, offsets);
+  const char *x = p.operands[GRAFT_NORM_X].data + offsets[GRAFT_NORM_X];
+  const char *addend = p.operands[GRAFT_NORM_ADDEND].data + offsets[GRAFT_NORM_ADDEND];
+  a->y = p.operands[GRAFT_NORM_Y].data + offsets[GRAFT_NORM_Y];
+#pragma unroll
+  for (int g = 0; g < 2; ++g) {
+    a->x[g] = *(const uint4 *)(x + s.element[g] * spot<TYPE>::BYTES);
+    if (p.operands[GRAFT_NORM_ADDEND].data != nullptr) {
+      a->addend[g] = *(const uint4 *)(addend + s.element[g] * spot<TYPE>::BYTES);
+    }
+  }
+  if (p.is_centred) a->first = graft_load(x, TYPE);
+}
+
+// What a thread's elements are multiplied with and what is added to them then: mostly the same for many rows, and kept
+// in shared memory, four elements beside those of the next thread.
+extern __shared__ float4 sides[];
+
+template <int TYPE>
+__device__ __forceinline__ float4 *side_of(int quarter, bool is_term) {
+  return &sides[(quarter + (is_term ? spot<TYPE>::ELEMENTS / 4 : 0)) * blockDim.x + threadIdx.x];
+}
+
+template <int TYPE>
+__device__ __forceinline__ void load_sides(bool is_term, float (&x)[spot<TYPE>::ELEMENTS]) {
+#pragma unroll
+  for (int q = 0; q < spot<TYPE>::ELEMENTS / 4; ++q) {
+    const float4 v = *side_of<TYPE>(q, is_term);
+    x[q * 4] = v.x, x[q * 4 + 1] = v.y, x[q * 4 + 2] = v.z, x[q * 4 + 3] = v.w;
+  }
+}
+
+// Finds them for |row|; returns up to which row they stay. Rarely called: a loop that takes few registers.
+template <int TYPE, bool HAS_TERM>
+__device__ __forceinline__ uint32_t find_sides(const graft_norm_params &p, int lane, uint32_t row) {
+  constexpr int WIDTH = spot<TYPE>::WIDTH;
+  int64_t at[GRAFT_NORM_N_OPERANDS];
+  graft_walk_find<GRAFT_NORM_N_OPERANDS>(p.walk, row, at);
+  const auto value = [&](int k, int64_t i) {
+    return graft_load(p.operands[k].data + at[k] + i * p.steps[k], p.operands[k].type);
+  };
+#pragma unroll 1
+  for (int e = 0; e < spot<TYPE>::ELEMENTS; ++e) {
+    const int64_t place = (e / WIDTH * p.n_lanes + lane) * WIDTH + e % WIDTH;
+    const int64_t i = place < p.n ? place : 0;
+    float factor = p.weight.data == nullptr ? 1.0f : graft_load(p.weight.data + i * p.weight_step, p.weight.type);
+    float term = p.bias.data == nullptr ? 0.0f : graft_load(p.bias.data + i * p.bias_step, p.bias.type);
+    const float scale = p.operands[GRAFT_NORM_SCALE].data == nullptr ? 1.0f : 1.0f + value(GRAFT_NORM_SCALE, i);
+    const float shift = p.operands[GRAFT_NORM_SHIFT].data == nullptr ? 0.0f : value(GRAFT_NORM_SHIFT, i);
+    const float gate = p.operands[GRAFT_NORM_GATE].data == nullptr ? 1.0f : tanhf(value(GRAFT_NORM_GATE, i));
+    ((float *)side_of<TYPE>(e / 4, false))[e % 4] = factor * scale * gate;
+    if (HAS_TERM) ((float *)side_of<TYPE>(e / 4, true))[e % 4] = (term * scale + shift) * gate;
+  }
+  return (uint32_t)min(p.walk.n, (row / p.n_same_sides + 1) * p.n_same_sides);
+}
+
+// What the row's deviations, or where nothing is centred its elements, are multiplied with; |x| is centred.
+template <int TYPE>
+__device__ __forceinline__ float find_factor(const graft_norm_params &p, const spot<TYPE> &s, float first, lanes *l,
+                                             float (&x)[spot<TYPE>::ELEMENTS]) {
+  constexpr int WIDTH = spot<TYPE>::WIDTH;
+  float squares = 0;
+  if (p.is_centred) {
+    float sum = 0;
+#pragma unroll
+    for (int g = 0; g < 2; ++g) {
+      float part = 0;
+#pragma unroll
+      for (int e = g * WIDTH; e < (g + 1) * WIDTH; ++e) part += x[e] - first;
+      sum += s.is_there[g] ? part : 0.0f;
+    }
+    const float rest = row_sum(sum, l) * p.per_element;
+#pragma unroll
+    for (int e = 0; e < 2 * WIDTH; ++e) x[e] = x[e] - first - rest;
+  }
+#pragma unroll
+  for (int g = 0; g < 2; ++g) {
+    float part = 0;
+#pragma unroll
+    for (int e = g * WIDTH; e < (g + 1) * WIDTH; ++e) part = fmaf(x[e], x[e], part);
+    squares += s.is_there[g] ? part : 0.0f;
+  }
+  return rsqrtf(fmaf(row_sum(squares, l), p.per_element, p.eps));
+}
+
+template <int TYPE, bool HAS_TERM>
+__device__ __forceinline__ void finish_held(const graft_norm_params &p, const ahead<TYPE> &a, float factor,
+                                            float (&y)[spot<TYPE>::ELEMENTS]) {
+  constexpr int N = spot<TYPE>::ELEMENTS;
+  float other[N];
+  load_sides<TYPE>(false, other);
+#pragma unroll
+  for (int e = 0; e < N; ++e) y[e] *= factor * other[e];
+  if (HAS_TERM) {
+    load_sides<TYPE>(true, other);
+#pragma unroll
+    for (int e = 0; e < N; ++e) y[e] += other[e];
+  }
+  if (p.operands[GRAFT_NORM_ADDEND].data == nullptr) return;
+  graft_spread<TYPE>(a.addend, other);
+#pragma unroll
+  for (int e = 0; e < N; ++e) y[e] += other[e];
+}
+
+// Each block has neighbouring rows, so that it seldom finds other sides. The rows of a block that are worked on
+// together go on together, because they meet at barriers; beyond the end, the last row stands.
+template <int TYPE, bool HAS_TERM>
+__device__ __forceinline__ void normalise_held(const graft_norm_params &p) {
+  lanes l = find_lanes(p);
+  const spot<TYPE> s(l, p.n);
+  const uint32_t n = (uint32_t)p.walk.n, beside = blockDim.x / l.n, own = beside * p.n_turns;
+  const uint32_t begin = blockIdx.x * own, end = min(n, begin + own);
+  uint32_t sides_end = 0;
+  ahead<TYPE> next;
+  fetch(p, s, min(begin + l.own, n - 1), &next);
+  for (uint32_t first = begin; first < end; first += beside) {
+    const uint32_t row = first + l.own;
+    const ahead<TYPE> a = next;
+    if (row >= sides_end) sides_end = find_sides<TYPE, HAS_TERM>(p, l.lane, min(row, n - 1));
+    if (first + beside < end) fetch(p, s, min(row + beside, n - 1), &next);
+    float y[spot<TYPE>::ELEMENTS];
+    graft_spread<TYPE>(a.x, y);
+    const float factor = find_factor(p, s, a.first, &l, y);
+    finish_held<TYPE, HAS_TERM>(p, a, factor, y);
+#pragma unroll
+    for (int g = 0; g < 2; ++g) {
+      if (row >= end || !s.is_there[g]) continue;
+      *(uint4 *)(a.y + s.element[g] * spot<TYPE>::BYTES) = graft_gather<TYPE>(&y[g * spot<TYPE>::WIDTH]);
+    }
+  }
+}
+
+extern "C" __global__ void __maxnreg__(80) graft_norm_held_f32(const graft_norm_params p) {
+  normalise_held<GRAFT_DTYPE_F32, false>(p);
+}
+
+extern "C" __global__ void __maxnreg__(80) graft_norm_held_f32_term(const graft_norm_params p) {
+  normalise_held<GRAFT_DTYPE_F32, true>(p);
+}
+
+extern "C" __global__ void __maxnreg__(80) graft_norm_held_bf16(const graft_norm_params p) {
+  normalise_held<GRAFT_DTYPE_BF16, false>(p);
+}
+
+extern "C" __global__ void __maxnreg__(80) graft_norm_held_bf16_term(const graft_norm_params p) {
+  normalise_held<GRAFT_DTYPE_BF16, true>(p);
+}
+
+extern "C" __global__ void __maxnreg__(80) graft_norm_held_f16(const graft_norm_params p) {
+  normalise_held<GRAFT_DTYPE_F16, false>(p);
+}
+
+extern "C" __global__ void __maxnreg__(80) graft_norm_held_f16_term(const graft_norm_params p) {
+  normalise_held<GRAFT_DTYPE_F16, true>(p);
 }

@@ -9,27 +9,33 @@
 enum {
   GRAFT_NORM_Y,
   GRAFT_NORM_X,
+  GRAFT_NORM_ADDEND,
   GRAFT_NORM_SCALE,
   GRAFT_NORM_SHIFT,
-  GRAFT_NORM_ADDEND,
   GRAFT_NORM_GATE,
   GRAFT_NORM_N_OPERANDS
 };
 
 typedef struct graft_norm_params {
-  graft_walk walk;  // over rows
+  graft_walk walk;       // over rows
+  graft_walk held_walk;  // the same, of the first three operands alone
   graft_cuda_operand operands[GRAFT_WALK_MAX_OPERANDS];
   graft_cuda_operand weight, bias;
   int64_t steps[GRAFT_WALK_MAX_OPERANDS];  // bytes between elements of a row
   int64_t weight_step, bias_step;
-  int64_t n;           // elements of a row
-  int32_t is_centred;  // the mean is taken away: layer norm
-  int32_t is_wide;     // rows are taken eight elements at a time
-  int32_t n_lanes;     // threads for a row that is held in registers, a power of two; 0: rows are read several times
-  float eps;
+  int64_t n;             // elements of a row
+  int64_t n_same_sides;  // rows that follow each other and have scale, shift and gate in common
+  int32_t is_centred;    // the mean is taken away: layer norm
+  int32_t is_wide;       // rows are taken eight elements at a time
+  // Where rows are held in registers: threads for a row, a power of two, and how many times a block takes the next
+  // rows.
+  int32_t n_lanes;  // 0: rows are read several times
+  uint32_t n_turns;
+  float eps, per_element;  // 1 / n
 } graft_norm_params;
 
-enum { GRAFT_NORM_HELD_THREADS = 256, GRAFT_NORM_MOST_LANES = 512, GRAFT_NORM_LEAST_LANES = 8, GRAFT_NORM_PIECES = 2 };
+enum { GRAFT_NORM_HELD_THREADS = 256, GRAFT_NORM_MOST_LANES = 512, GRAFT_NORM_LEAST_LANES = 8 };
+enum { GRAFT_NORM_HELD_BYTES = 32 };  // of a row in each of its threads
 
 #ifdef __cplusplus
 extern "C" {

@@ -35,19 +35,23 @@ __device__ __forceinline__ uint16_t graft_to_f16(float x) {
   return __half_as_ushort(__float2half_rn(graft_saturate(x, 65504.0f)));
 }
 
-// Two numbers as 16-bit floats, the first in the low half. Few are so large that they need to be saturated.
+// Two numbers as 16-bit floats, the first in the low half; neither is too large for one.
 template <bool IS_BF16>
-__device__ __forceinline__ uint32_t graft_to_pair(float x, float y) {
-  if (fmaxf(fabsf(x), fabsf(y)) > (IS_BF16 ? 3.38953139e38f : 65504.0f)) {
-    return IS_BF16 ? graft_to_bf16(x) | (uint32_t)graft_to_bf16(y) << 16
-                   : graft_to_f16(x) | (uint32_t)graft_to_f16(y) << 16;
-  }
+__device__ __forceinline__ uint32_t graft_pair_of(float x, float y) {
   if (IS_BF16) {
     const __nv_bfloat162 pair = __floats2bfloat162_rn(x, y);
     return *(const uint32_t *)&pair;
   }
   const __half2 pair = __floats2half2_rn(x, y);
   return *(const uint32_t *)&pair;
+}
+
+// The same of any two numbers. Few are so large that they need to be saturated.
+template <bool IS_BF16>
+__device__ __forceinline__ uint32_t graft_to_pair(float x, float y) {
+  if (fmaxf(fabsf(x), fabsf(y)) <= (IS_BF16 ? 3.38953139e38f : 65504.0f)) return graft_pair_of<IS_BF16>(x, y);
+  return IS_BF16 ? graft_to_bf16(x) | (uint32_t)graft_to_bf16(y) << 16
+                 : graft_to_f16(x) | (uint32_t)graft_to_f16(y) << 16;
 }
 
 __device__ __forceinline__ uint8_t graft_to_f8(float x, int type) {
