@@ -136,6 +136,25 @@ def run_graft(program, *arguments):
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
+def compare(program, op, dtype, n_rounds):
+    """Rows of all cases of |op|; graft and PyTorch take turns |n_rounds| times, and their times are averages."""
+    rounds = []
+    for _ in range(n_rounds):
+        rows = bench_graft(program, op, dtype)
+        rounds.append([row | time_torch(op, [tuple(s) if s else None for s in row.get("shapes", [])], DTYPES[dtype])
+                       for row in rows])
+    return [average(rows) | {"dtype": dtype} for rows in zip(*rounds)]
+
+
+def average(rows):
+    """One row of several that differ in what was measured."""
+    result = dict(rows[0])
+    for key, value in rows[0].items():
+        if isinstance(value, float) and all(row.get(key) for row in rows):
+            result[key] = statistics.mean(row[key] for row in rows)
+    return result
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graft", required=True, help="the program")
@@ -145,6 +164,7 @@ def main():
     parser.add_argument("--transformer", nargs="+", default=[], metavar="TYPE",
                         help="also time Z-Image's transformer of 6 billion made-up weights of these types")
     parser.add_argument("--model", default="models/emoji-zimage", help="folder of the model for --generate")
+    parser.add_argument("--rounds", type=int, default=1, help="how many times graft and PyTorch take turns")
     parser.add_argument("--dtypes", nargs="+", default=["bf16"], choices=sorted(DTYPES))
     parser.add_argument("--ops", nargs="+", default=["linear", "scaled_dot_product_attention", "rms_norm", "layer_norm",
                                                      "group_norm", "conv2d", "softmax", "silu", "add", "mul"])
@@ -153,9 +173,7 @@ def main():
     for dtype in arguments.dtypes:
         for noun in arguments.ops:
             op = f"graft.{noun}.v1"
-            for row in bench_graft(arguments.graft, op, dtype):
-                shapes = [tuple(s) if s else None for s in row.get("shapes", [])]
-                rows.append(row | {"dtype": dtype} | time_torch(op, shapes, DTYPES[dtype]))
+            rows += compare(arguments.graft, op, dtype, arguments.rounds)
     driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True,
                             text=True, check=False).stdout.strip()
     report = {"card": torch.cuda.get_device_name(), "driver": driver, "torch": torch.__version__,

@@ -9,8 +9,8 @@ import sys
 HEAD = """# Performance
 
 Written by `bench/write_performance.py` from the files in [measurements/](measurements/). Times are medians. Those of
-graft are of whole runs of a plan as a caller sees them, with about 0.01 ms for launching and waiting; PyTorch's are of
-the card alone, replayed as a CUDA graph. Each section names the commit that was measured; later kernels are not in it.
+graft are of whole runs of a plan as a caller sees them, PyTorch's of CUDA graphs; short kernels are repeated in a run, so
+that launching and waiting do not count. Each section names the commit that was measured; later kernels are not in it.
 """
 
 
