@@ -13,6 +13,7 @@ fake_cuda_counts fake_cuda_get_counts(void);
 void fake_cuda_set_memory(int64_t bytes);
 void fake_cuda_on_capture(void (*call_back)(void));
 void fake_cuda_lack(int attribute);
+void fake_cuda_share(int bytes);
 
 static fake_cuda_counts counts;
 static int64_t failing_call;
@@ -23,7 +24,9 @@ static bool is_capture_broken;
 static void (*on_capture)(void);
 static int64_t card_bytes = (int64_t)1 << 30;
 static int lacking = -1;  // an attribute
-static int64_t n_wrong;   // calls that a real driver answers with something undefined
+enum { SHARED_BYTES = 227 << 10 };
+static int shared_bytes_of_block = SHARED_BYTES;
+static int64_t n_wrong;  // calls that a real driver answers with something undefined
 
 // Freed device memory is handed out again, the last first, so that a plan made anew has the addresses it had.
 typedef struct block {
@@ -43,6 +46,7 @@ void fake_cuda_reset(int64_t fail_at, int result) {
   is_capture_broken = false;
   on_capture = NULL;
   lacking = -1;
+  shared_bytes_of_block = SHARED_BYTES;
   n_wrong = 0;
   fake_list_clear(&captured);
   fake_queue_reset();
@@ -59,6 +63,10 @@ fake_cuda_counts fake_cuda_get_counts(void) {
 
 void fake_cuda_lack(int attribute) {
   lacking = attribute;
+}
+
+void fake_cuda_share(int bytes) {
+  shared_bytes_of_block = bytes;
 }
 
 void fake_cuda_set_memory(int64_t bytes) {
@@ -129,7 +137,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = 0; break;
     case CU_DEVICE_ATTRIBUTE_WARP_SIZE: *value = 32; break;
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = 1024; break;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = 227 << 10; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = shared_bytes_of_block; break;
     default: *value = 16; break;
   }
   if ((int)attribute == lacking) *value = 0;
@@ -520,10 +528,12 @@ CUresult cuModuleGetFunction(CUfunction *out_function, CUmodule module, const ch
   return CUDA_SUCCESS;
 }
 
+// Functions have some shared memory beside what is asked for: all of it is never left.
 CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
-  (void)function, (void)attribute, (void)value;
+  (void)function;
   CALL();
-  return CUDA_SUCCESS;
+  const bool is_shared = attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+  return is_shared && value >= shared_bytes_of_block ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 CUresult cuLaunchKernel(CUfunction launched, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,

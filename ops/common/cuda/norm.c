@@ -60,9 +60,14 @@ static bool may_be_held(const graft_norm_params *params, const graft_cuda_operan
          (!has_addend || (params->operands[GRAFT_NORM_ADDEND].type == type && params->steps[GRAFT_NORM_ADDEND] != 0));
 }
 
-// The function for rows of one type that lie in registers, |*out_shared_bytes| what each thread needs. Sets |n_lanes|.
-// NULL: rows are read several times.
-static const char *held_function(graft_norm_params *params, const graft_cuda_operands *operands,
+// Threads of a block whose rows are held: several rows, or a long one.
+static uint32_t held_threads(const graft_norm_params *params) {
+  return params->n_lanes < GRAFT_NORM_HELD_THREADS ? GRAFT_NORM_HELD_THREADS : (uint32_t)params->n_lanes;
+}
+
+// The function for rows of one type that lie in registers, |*out_shared_bytes| what a block needs, of |most_bytes| that
+// it may have. Sets |n_lanes|. NULL: rows are read several times.
+static const char *held_function(graft_norm_params *params, const graft_cuda_operands *operands, size_t most_bytes,
                                  uint32_t *out_shared_bytes) {
   static const struct {
     graft_dtype_code type;
@@ -79,8 +84,10 @@ static const char *held_function(graft_norm_params *params, const graft_cuda_ope
     if (params->n > (int64_t)held * GRAFT_NORM_MOST_LANES) return NULL;
     params->n_lanes = GRAFT_NORM_LEAST_LANES;
     while (params->n_lanes * held < params->n) params->n_lanes *= 2;
-    *out_shared_bytes = (uint32_t)((size_t)held * sizeof(float) * (has_term ? 2 : 1));
-    return functions[i].name[has_term];
+    const size_t bytes = (size_t)held_threads(params) * (size_t)held * sizeof(float) * (has_term ? 2 : 1);
+    *out_shared_bytes = (uint32_t)bytes;
+    if (bytes + GRAFT_NORM_N_SUMS * sizeof(float) <= most_bytes) return functions[i].name[has_term];
+    params->n_lanes = 0;
   }
   return NULL;
 }
@@ -101,7 +108,7 @@ static void choose_grid(graft_norm_params *params, int64_t n_multiprocessors, gr
   const int64_t in_flight = 768, groups = params->n / (params->is_wide ? GRAFT_WALK_WIDE : 1);
   int64_t threads = 32;
   if (params->n_lanes > 0) {
-    threads = params->n_lanes < GRAFT_NORM_HELD_THREADS ? GRAFT_NORM_HELD_THREADS : params->n_lanes;
+    threads = held_threads(params);
     const int64_t rows = threads / params->n_lanes, turns = (params->walk.n + rows - 1) / rows;
     const int64_t most_blocks = n_multiprocessors * (in_flight / threads);
     params->n_turns = (uint32_t)((turns + most_blocks - 1) / most_blocks);
@@ -131,19 +138,20 @@ graft_status graft_norm_encode(graft_encoder *encoder, const graft_encode_args *
   graft_cuda_fill_operands(&operands, params.operands);
   if (params.walk.n == 0 || params.n == 0) return GRAFT_OK;
   params.n_same_sides = n_same_sides(&params.walk);
+  const graft_device *device = args->node->device;
+  const graft_cuda_info *card = graft_cuda_describe(device);
   uint32_t shared_bytes = 0;
-  const char *held = held_function(&params, &operands, &shared_bytes);
+  const char *held = held_function(&params, &operands, card->shared_bytes_per_block, &shared_bytes);
   graft_cuda_launch launch = {.struct_size = sizeof launch,
                               .function = args->state,
                               .grid = {1, 1, 1},
                               .block = {1, 1, 1},
                               .params = &params,
                               .params_bytes = sizeof params};
-  const graft_device *device = args->node->device;
-  choose_grid(&params, graft_cuda_describe(device)->n_multiprocessors, &launch);
+  choose_grid(&params, card->n_multiprocessors, &launch);
   if (held != NULL) {
-    launch.shared_bytes = launch.block[0] * shared_bytes;
-    GRAFT_TRY(graft_cuda_function_load(device, &module, held, launch.shared_bytes, args->error, &launch.function));
+    launch.shared_bytes = shared_bytes;
+    GRAFT_TRY(graft_cuda_function_load(device, &module, held, shared_bytes, args->error, &launch.function));
   }
   return graft_cuda_encode(encoder, &launch, args->error);
 }

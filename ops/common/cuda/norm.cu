@@ -140,7 +140,7 @@ __device__ __forceinline__ float sum_beside(float x, int n) {
 // The sum over the threads of a row, known to each of them. All threads of the block come by; calls that follow each
 // other take turns with the halves of |shared|, so that one barrier is enough.
 __device__ __forceinline__ float row_sum(float x, lanes *l) {
-  __shared__ float shared[2][GRAFT_NORM_MOST_LANES / 32];
+  __shared__ float shared[2][GRAFT_NORM_N_SUMS / 2];
   x = sum_beside(x, l->n);
   if (l->n <= 32) return x;
   float *const warps = shared[l->turn];

@@ -35,7 +35,8 @@ typedef struct graft_norm_params {
 } graft_norm_params;
 
 enum { GRAFT_NORM_HELD_THREADS = 256, GRAFT_NORM_MOST_LANES = 512, GRAFT_NORM_LEAST_LANES = 8 };
-enum { GRAFT_NORM_HELD_BYTES = 32 };  // of a row in each of its threads
+enum { GRAFT_NORM_HELD_BYTES = 32 };                          // of a row in each of its threads
+enum { GRAFT_NORM_N_SUMS = 2 * GRAFT_NORM_MOST_LANES / 32 };  // floats that a block shares beside what it asks for
 
 #ifdef __cplusplus
 extern "C" {
