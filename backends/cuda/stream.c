@@ -20,12 +20,14 @@ static graft_status finish(graft_cuda_device *device, CUresult result, const cha
   return status;
 }
 
+// For all of them, whatever becomes of one: callers give memory back then.
 static graft_status wait_for_copies(graft_cuda_device *device, graft_error *error) {
   graft_status status = GRAFT_OK;
   pthread_mutex_lock(&device->copying);
-  for (const graft_stream *stream = device->copies; stream != NULL && status == GRAFT_OK; stream = stream->next) {
+  for (const graft_stream *stream = device->copies; stream != NULL; stream = stream->next) {
     const CUresult result = device->driver.cuStreamSynchronize(stream->stream);
-    status = graft_cuda_check(device, result, "waiting for a copy", error);
+    graft_status waited = graft_cuda_check(device, result, "waiting for a copy", status == GRAFT_OK ? error : NULL);
+    if (status == GRAFT_OK) status = waited;
   }
   pthread_mutex_unlock(&device->copying);
   return status;
@@ -39,7 +41,8 @@ graft_status graft_cuda_synchronize(void *state, graft_error *error) {
   graft_status status = graft_cuda_enter(device, error);
   if (status == GRAFT_OK) {
     status = graft_cuda_wait(device, error);
-    if (status == GRAFT_OK) status = wait_for_copies(device, error);
+    graft_status copied = wait_for_copies(device, status == GRAFT_OK ? error : NULL);
+    if (status == GRAFT_OK) status = copied;
     graft_cuda_leave(device);
   }
   graft_cuda_resume_runs(device, is_held);

@@ -296,6 +296,49 @@ static void any_call_may_fail(void **state) {
   }
 }
 
+// Copies in two streams of their own, and waits. Whether waiting began and failed.
+static bool copy_and_wait(session *s) {
+  enum { N_STREAMS = 2 };
+  const graft_backend_def *backend = graft_device_backend(s->gpu);
+  void *device = graft_device_state(s->gpu), *memory[N_STREAMS] = {NULL};
+  graft_stream *streams[N_STREAMS] = {NULL};
+  graft_error error = {0};
+  graft_status status = GRAFT_OK;
+  for (int i = 0; i < N_STREAMS && status == GRAFT_OK; ++i) {
+    status = backend->allocate(device, sizeof x, &error, &memory[i]);
+    // The double's device memory is the host's.
+    if (status == GRAFT_OK) memset(memory[i], 0, sizeof x);
+    if (status == GRAFT_OK) status = backend->stream_create(device, &error, &streams[i]);
+    if (status == GRAFT_OK) status = backend->upload_async(streams[i], memory[i], x, sizeof x, &error);
+  }
+  if (status == GRAFT_OK) status = backend->synchronize(device, &error);
+  const bool has_failed_waiting = status != GRAFT_OK && strstr(error.message, "waiting for") != NULL;
+  int n_missing = 0;
+  for (int i = 0; i < N_STREAMS; ++i) {
+    if (status == GRAFT_OK || has_failed_waiting) n_missing += memcmp(memory[i], x, sizeof x) != 0;
+    backend->stream_destroy(streams[i]);
+    backend->release(device, memory[i], sizeof x);
+  }
+  assert_true(n_missing <= has_failed_waiting);
+  return has_failed_waiting;
+}
+
+// SC8: a wait that fails for one stream does not leave out the others, whose memory is given back next.
+static void all_copies_are_waited_for(void **state) {
+  (void)state;
+  int n_failed_waits = 0;
+  bool is_hit = true;
+  for (int64_t n = 1; is_hit; ++n) {
+    session s;
+    reset(n, FAKE_OUT_OF_MEMORY);
+    if (open_session("", &s) == GRAFT_OK) n_failed_waits += copy_and_wait(&s);
+    is_hit = get_counts().calls >= n;
+    reset(0, 0);
+    end(&s);
+  }
+  assert_true(n_failed_waits >= 3);
+}
+
 static bool stop_later(void *user) {
   return --*(int *)user <= 0;
 }
@@ -342,6 +385,7 @@ int main(void) {
       cmocka_unit_test(what_others_have_registered_is_copied),
       cmocka_unit_test(who_cannot_register_copies),
       cmocka_unit_test(any_call_may_fail),
+      cmocka_unit_test(all_copies_are_waited_for),
       cmocka_unit_test(cancelled_runs_leave_nothing_on_its_way),
   };
   return cmocka_run_group_tests_name("cuda_mapped", tests, NULL, NULL);
