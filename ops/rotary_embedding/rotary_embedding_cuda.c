@@ -4,7 +4,7 @@
 #include "ops/rotary_embedding/rotary_embedding.h"
 #include "ops/rotary_embedding/rotary_params.h"
 
-enum { X, TABLE, NORM_WEIGHT = 1, NORM_TABLE = 2, WARPS = GRAFT_WALK_THREADS / 32 };
+enum { X, TABLE, NORM_WEIGHT = 1, NORM_TABLE = 2 };
 enum { ITEM, POSITION, HEAD, CHANNEL };
 
 extern const unsigned char graft_cuda_image_rotary_embedding[];

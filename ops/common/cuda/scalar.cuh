@@ -113,35 +113,6 @@ __device__ __forceinline__ void graft_load_wide(const char *p, int type, float *
   }
 }
 
-// Eight elements at each of N places, all fetched before the first is used.
-template <int N>
-__device__ __forceinline__ void graft_load_places(const char *const (&at)[N], int type, float (&x)[N][8]) {
-  if (type == GRAFT_DTYPE_F32) {
-    float4 v[N][2];
-#pragma unroll
-    for (int i = 0; i < N; ++i) v[i][0] = ((const float4 *)at[i])[0], v[i][1] = ((const float4 *)at[i])[1];
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        x[i][h * 4] = v[i][h].x, x[i][h * 4 + 1] = v[i][h].y, x[i][h * 4 + 2] = v[i][h].z, x[i][h * 4 + 3] = v[i][h].w;
-      }
-    }
-  } else if (type == GRAFT_DTYPE_BF16 || type == GRAFT_DTYPE_F16) {
-    graft_vector v[N];
-#pragma unroll
-    for (int i = 0; i < N; ++i) v[i].whole = *(const uint4 *)at[i];
-#pragma unroll
-    for (int i = 0; i < N * 8; ++i) {
-      const uint16_t half = v[i / 8].halves[i % 8];
-      x[i / 8][i % 8] = type == GRAFT_DTYPE_BF16 ? graft_from_bf16(half) : graft_from_f16(half);
-    }
-  } else {
-#pragma unroll
-    for (int i = 0; i < N; ++i) graft_load_wide(at[i], type, x[i]);
-  }
-}
-
 __device__ __forceinline__ void graft_store_wide(char *p, int type, const float *x) {
   if (type == GRAFT_DTYPE_F32) {
     ((float4 *)p)[0] = make_float4(x[0], x[1], x[2], x[3]);
