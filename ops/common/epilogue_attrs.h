@@ -9,7 +9,7 @@
 static const char *const epilogue_activations[] = {"none", "silu", "gelu", "gelu_tanh",
                                                    NULL};  // graft_epilogue_activation
 
-// Entries of a graft_attr_def table for the members |activation| and |dtype| of |type|.
+// Entries of a graft_attr_def table for the members |activation| and |dtype| of |type_name|.
 #define EPILOGUE_ATTRS(type_name)                                                   \
   {.name = "activation",                                                            \
    .type = GRAFT_ATTR_ENUM,                                                         \

@@ -141,11 +141,11 @@ typedef struct portion {
 
 static portion portion_of(const graft_node_info *node) {
   const int64_t height = node->inputs[X]->shape[DOWN], filters = node->inputs[WEIGHT]->shape[IMAGES];
-  const int64_t planes_row = AREA * node->inputs[X]->shape[ACROSS] * (int64_t)sizeof(float);
+  const int64_t planes_rows = PLANES_BYTES / (AREA * (int64_t)sizeof(float)) / node->inputs[X]->shape[ACROSS];
   const int64_t few = clamp(filters, 1, FILTERS_WANTED);
-  portion p = {.rows = clamp(PLANES_BYTES / (planes_row * few) - 2, 4, height)};
+  portion p = {.rows = clamp(planes_rows / few - 2, 4, height)};
   p.rows = ceil_div(height, ceil_div(height, p.rows));
-  p.filters = clamp(PLANES_BYTES / (planes_row * (p.rows + 2)), few, filters);
+  p.filters = clamp(planes_rows / (p.rows + 2), few, filters);
   p.filters = ceil_div(filters, ceil_div(filters, p.filters));
   return p;
 }
@@ -178,22 +178,23 @@ static arguments describe(const graft_node_info *node, const portion *p, int64_t
 
 static size_t planes_bytes(const graft_node_info *node, const portion *p) {
   const int64_t height = node->inputs[X]->shape[DOWN], rows = p->rows + 2 < height ? p->rows + 2 : height;
-  return (size_t)(p->filters * AREA * rows * node->inputs[X]->shape[ACROSS]) * sizeof(float);
+  return (size_t)p->filters * AREA * (size_t)rows * (size_t)node->inputs[X]->shape[ACROSS] * sizeof(float);
 }
 
 static size_t aligned(size_t bytes) {
   return (bytes + 63) & ~(size_t)63;
 }
 
-// The most that any portion wants.
+// The most that any portion wants. Only the last of filters and the first and last of rows differ from the others.
 static size_t scratch_bytes(const graft_node_info *node, const portion *p) {
+  const int64_t last_row = (node->inputs[X]->shape[DOWN] - 1) / p->rows * p->rows;
+  const int64_t last_filter = (node->inputs[WEIGHT]->shape[IMAGES] - 1) / p->filters * p->filters;
+  const int64_t rows[] = {0, clamp(p->rows, 0, last_row), last_row}, filters[] = {0, last_filter};
   size_t most = (size_t)(LANES + SIDE * sums_stride(node->inputs[X]->shape[ACROSS])) * sizeof(float);
-  for (int64_t row = 0; row < node->inputs[X]->shape[DOWN]; row += p->rows) {
-    for (int64_t filter = 0; filter < node->inputs[WEIGHT]->shape[IMAGES]; filter += p->filters) {
-      const arguments a = describe(node, p, row, filter);
-      const size_t bytes = graft_gemm_scratch_bytes(&a.gemm);
-      most = bytes > most ? bytes : most;
-    }
+  for (int i = 0; i < 6; ++i) {
+    const arguments a = describe(node, p, rows[i % 3], filters[i / 3]);
+    const size_t bytes = graft_gemm_scratch_bytes(&a.gemm);
+    most = bytes > most ? bytes : most;
   }
   return aligned(most);
 }
