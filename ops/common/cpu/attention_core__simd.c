@@ -18,8 +18,8 @@ static inline vec_i32 attended(const graft_attention_strip *s, int64_t first, in
   return keep;
 }
 
-// 2^x for x ≤ 0 and what rounding puts above it, within 2 units in the last place; 0 where that would not be a normal
-// number, or a subnormal one. NaN passes through.
+// 2^x for x ≤ 0 and what rounding puts above it, within 2.3 units in the last place; 0 where that would not be a
+// normal number, or a subnormal one. NaN passes through.
 ALWAYS_INLINE vec power_of_two(vec x) {
 #if defined(__AVX512F__)
   // What is above the floor of x, 0 for infinity; the last instruction takes the floor itself.

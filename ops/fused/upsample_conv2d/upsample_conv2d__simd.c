@@ -11,7 +11,7 @@
 // Planes are made for some filters and a band of rows at a time, as many as the caches hold.
 enum { X, WEIGHT, BIAS };
 enum { IMAGES, CHANNELS, DOWN, ACROSS, SIDE = 3, AREA = 9 };
-enum { PLANES_BYTES = 6 << 20, FILTERS_WANTED = 14, ITEM_ELEMENTS = 16384 };
+enum { PLANES_BYTES = 6 << 20, FILTERS_WANTED = 14, CHANNELS_TOO_FEW = 4, ITEM_ELEMENTS = 16384 };
 
 #if defined(__AVX512F__)
 #define LOW_LANES 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
@@ -125,6 +125,13 @@ static bool supports(const graft_node_info *node, graft_reason *why) {
   if (!graft_tensor_desc_is_contiguous(weight)) return graft_refuse(why, "the weight is not contiguous");
   if (!graft_tensor_desc_is_contiguous(node->outputs[0])) return graft_refuse(why, "y is not contiguous");
   return !bias || graft_gemm_has_dense_rows(bias) || graft_refuse(why, "the bias is not contiguous");
+}
+
+// To write planes of many filters and add them takes as long as the products that are saved where these are short.
+static bool preferred(const graft_node_info *node, graft_reason *why) {
+  const int64_t filters = node->inputs[WEIGHT]->shape[IMAGES], channels = node->inputs[WEIGHT]->shape[CHANNELS];
+  return channels > CHANNELS_TOO_FEW || filters <= FILTERS_WANTED ||
+         graft_refuse(why, "%lld filters of %lld channels are faster apart", (long long)filters, (long long)channels);
 }
 
 static int64_t ceil_div(int64_t a, int64_t b) {
@@ -278,6 +285,7 @@ static const graft_kernel_def kernels[] = {{
     .backend = "cpu",
     .required_features = GRAFT_TARGET_REQUIRES,
     .supports = supports,
+    .preferred = preferred,
     .prepare = prepare,
     .pack = pack,
     .encode = encode,
