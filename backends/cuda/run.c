@@ -227,6 +227,11 @@ static graft_status issue_outside(graft_recording *recording, uint32_t first, ui
         error, GRAFT_E_UNSUPPORTED,
         "the plan has a library call that cannot be captured into a graph; run it outside of the capture");
   }
+  if (first > 0 || end < recording->n_steps) {
+    return GRAFT_FAIL(error, GRAFT_E_UNSUPPORTED,
+                      "the plan runs in parts, and what is brought between them no graph brings again; run it outside "
+                      "of the capture, or on one device without a memory budget");
+  }
   return graft_cuda_issue(recording, recording->first_command[first], recording->first_command[end], error);
 }
 

@@ -21,6 +21,8 @@ static fake_cuda_reset_fn reset;
 static fake_cuda_counts_fn get_counts;
 static fake_cuda_lack_fn lack;
 static fake_cuda_memory_fn set_memory;
+static int (*begin_capture)(void *stream, int mode);
+static int (*end_capture)(void *stream, void **graph);
 
 typedef struct session {
   graft_context *context;
@@ -361,6 +363,29 @@ static void cancelled_runs_leave_nothing_on_its_way(void **state) {
   end_well(&s);
 }
 
+// Whoever captures the device's stream would launch kernels whose weights were brought only while they captured.
+static void RP1_brought_weights_are_kept_out_of_the_graphs_of_others(void **state) {
+  (void)state;
+  const size_t budgets[] = {small_budget, tiny_budget};
+  for (int i = 0; i < 2; ++i) {
+    session s;
+    graft_plan *plan = NULL;
+    void *graph = NULL;
+    begin("", &s);
+    void *stream = graft_cuda_describe(s.gpu)->stream;
+    assert_int_equal(make_plan(&s, s.gpu, budgets[i], &plan), GRAFT_OK);
+    assert_int_equal(graft_plan_write(plan, 0, x, sizeof x), GRAFT_OK);
+    assert_int_equal(begin_capture(stream, 0), 0);
+    assert_int_equal(graft_plan_run(plan, NULL), GRAFT_E_UNSUPPORTED);
+    assert_non_null(strstr(graft_context_error(s.context)->message, "without a memory budget"));
+    (void)end_capture(stream, &graph);
+    assert_null(graph);
+    check_runs(plan);
+    graft_plan_destroy(plan);
+    end_well(&s);
+  }
+}
+
 int main(void) {
   void *library = dlopen(FAKE_LIBCUDA, RTLD_NOW);
   if (library == NULL) return 1;
@@ -368,6 +393,8 @@ int main(void) {
   *(void **)&get_counts = dlsym(library, "fake_cuda_get_counts");
   *(void **)&set_memory = dlsym(library, "fake_cuda_set_memory");
   *(void **)&lack = dlsym(library, "fake_cuda_lack");
+  *(void **)&begin_capture = dlsym(library, "cuStreamBeginCapture_v2");
+  *(void **)&end_capture = dlsym(library, "cuStreamEndCapture");
   lay_out_weights();
   for (int i = 0; i < N_LAYERS; ++i) {
     for (int k = 0; k < N; ++k) {
@@ -387,6 +414,7 @@ int main(void) {
       cmocka_unit_test(any_call_may_fail),
       cmocka_unit_test(all_copies_are_waited_for),
       cmocka_unit_test(cancelled_runs_leave_nothing_on_its_way),
+      cmocka_unit_test(RP1_brought_weights_are_kept_out_of_the_graphs_of_others),
   };
   return cmocka_run_group_tests_name("cuda_mapped", tests, NULL, NULL);
 }
