@@ -130,7 +130,8 @@ typedef struct graft_cuda_call {
   const void *args;  // copied, aligned to 16 bytes
   size_t args_bytes, key_bytes;
   bool is_capture_safe;  // no effects on the host that each run needs, no decision on contents of tensors
-  bool is_bound;         // what was captured needs the plan: it is not kept for one that is made anew
+  // What was captured needs the plan: it is not kept for one that is made anew. In a word that older callers lack.
+  bool is_bound __attribute__((aligned(8)));
 } graft_cuda_call;
 
 GRAFT_API GRAFT_NODISCARD graft_status graft_cuda_encode_call(graft_encoder *encoder, const graft_cuda_call *call,

@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
@@ -150,6 +151,27 @@ static void RP2_captures_that_need_their_plan_are_not_kept(void **state) {
   end(&s);
 }
 
+// Nothing of what lies behind the members that an older caller knows is looked at.
+static void OP8_older_calls_are_not_bound(void **state) {
+  (void)state;
+  session s;
+  graft_cuda_call call;
+  begin(&s);
+  memset(&call, 1, sizeof call);
+  call.struct_size = offsetof(graft_cuda_call, is_bound);
+  call.run = enqueue_nothing;
+  call.args = NULL;
+  call.args_bytes = call.key_bytes = 0;
+  call.is_capture_safe = true;
+  for (int i = 0; i < 2; ++i) {
+    graft_recording *recording = record_calls(&s, &call);
+    for (int k = 0; k < 2; ++k) assert_int_equal(run(&s, recording, NULL), GRAFT_OK);
+    s.backend->record_destroy(recording);
+  }
+  assert_int_equal(get_counts().graph_launches, 1 + 2);
+  end(&s);
+}
+
 static void BE2_cards_before_turing_are_refused(void **state) {
   (void)state;
   session s;
@@ -173,6 +195,7 @@ int main(void) {
       cmocka_unit_test(RP1_an_outer_capture_records_the_plan),
       cmocka_unit_test(RP1_calls_that_are_not_capture_safe_are_never_captured),
       cmocka_unit_test(RP2_captures_that_need_their_plan_are_not_kept),
+      cmocka_unit_test(OP8_older_calls_are_not_bound),
       cmocka_unit_test(BE2_cards_before_turing_are_refused),
   };
   return cmocka_run_group_tests_name("cuda_capture", tests, NULL, NULL);
