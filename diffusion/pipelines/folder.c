@@ -187,18 +187,23 @@ static graft_status read_defaults(graft_pipeline *pipeline, graft_error *error) 
   return status;
 }
 
+static const char *const weight_type_names[] = {[GRAFT_WEIGHT_INT8_CONVROT] = "int8_convrot",
+                                                [GRAFT_WEIGHT_INT8] = "int8",
+                                                [GRAFT_WEIGHT_BF16] = "bf16",
+                                                [GRAFT_WEIGHT_F32] = "f32",
+                                                [GRAFT_WEIGHT_F16] = "f16"};
+
 bool graft_weight_type_parse(const char *text, graft_weight_type *out_type) {
-  static const char *const names[] = {[GRAFT_WEIGHT_INT8_CONVROT] = "int8_convrot",
-                                      [GRAFT_WEIGHT_INT8] = "int8",
-                                      [GRAFT_WEIGHT_BF16] = "bf16",
-                                      [GRAFT_WEIGHT_F32] = "f32",
-                                      [GRAFT_WEIGHT_F16] = "f16"};
-  for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
-    if (names[i] == NULL || strcmp(text, names[i]) != 0) continue;
+  for (size_t i = 0; i < sizeof weight_type_names / sizeof weight_type_names[0]; ++i) {
+    if (weight_type_names[i] == NULL || strcmp(text, weight_type_names[i]) != 0) continue;
     *out_type = (graft_weight_type)i;
     return true;
   }
   return false;
+}
+
+const char *graft_weight_type_name(graft_weight_type type) {
+  return weight_type_names[type];
 }
 
 static graft_status find_recommended_type(graft_pipeline *pipeline, graft_error *error) {

@@ -97,6 +97,7 @@ void graft_pipeline_describe(const graft_pipeline *pipeline, graft_pipeline_info
       .max_steps = pipeline->scheduler.n_train_timesteps,
       .max_tokens = graft_pipeline_max_tokens(pipeline),
       .n_parts = N_PARTS,
+      .weight_type = graft_weight_type_name(pipeline->type),
   };
   for (int id = 0; id < N_PARTS; ++id) {
     const pipeline_part *part = &pipeline->parts[id];

@@ -94,6 +94,8 @@ int32_t graft_pipeline_size_multiple(const graft_pipeline *pipeline);
 int32_t graft_pipeline_max_side(const graft_pipeline *pipeline, bool is_width);
 // The legal side that is nearest to |side| pixels.
 int64_t graft_pipeline_nearest_side(const graft_pipeline *pipeline, int64_t side, bool is_width);
+// What graft_weight_type_parse takes for |type|; NULL where weights stay as stored.
+const char *graft_weight_type_name(graft_weight_type type);
 int32_t graft_pipeline_max_tokens(const graft_pipeline *pipeline);
 GRAFT_NODISCARD graft_status graft_pipeline_check_size(const graft_pipeline *pipeline, int64_t width, int64_t height,
                                                        graft_error *error);

@@ -115,6 +115,7 @@ typedef struct graft_pipeline_info {
   uint64_t weight_bytes;
   uint32_t n_parts;
   graft_pipeline_part parts[GRAFT_MAX_PIPELINE_PARTS];
+  const char *weight_type;  // what graft_weight_type_parse takes: as asked for or recommended; NULL: as stored
 } graft_pipeline_info;
 
 GRAFT_API void graft_pipeline_describe(const graft_pipeline *pipeline, graft_pipeline_info *out_info);

@@ -304,6 +304,16 @@ static void not_finite(void **state) {
   studio_close(&s);
 }
 
+static const char *type_of(studio *s, graft_weight_type type) {
+  graft_pipeline *pipeline = NULL;
+  const graft_pipeline_options options = {.struct_size = sizeof options, .type = type};
+  graft_pipeline_info info = {.struct_size = sizeof info};
+  assert_int_equal(graft_pipeline_open(s->context, s->folder.path, &options, &pipeline), GRAFT_OK);
+  graft_pipeline_describe(pipeline, &info);
+  graft_pipeline_close(pipeline);
+  return info.weight_type;
+}
+
 // What a model's folder recommends is taken where that is asked for, and for its own weights only.
 static void recommended_types(void **state) {
   (void)state;
@@ -318,6 +328,9 @@ static void recommended_types(void **state) {
                          "{\"width\": 16, \"height\": 16, \"steps\": 2, \"guidance\": 2, \"type\": \"int8_convrot\"}");
   draw_with(&s, NULL, GRAFT_WEIGHT_RECOMMENDED, got);
   assert_memory_equal(got, want, sizeof got);
+  assert_string_equal(type_of(&s, GRAFT_WEIGHT_RECOMMENDED), "int8_convrot");
+  assert_string_equal(type_of(&s, GRAFT_WEIGHT_BF16), "bf16");
+  assert_null(type_of(&s, GRAFT_WEIGHT_AS_STORED));
   draw_with(&s, NULL, GRAFT_WEIGHT_AS_STORED, got);
   assert_memory_equal(got, exact, sizeof got);
   draw_with(&s, file.text, GRAFT_WEIGHT_AS_STORED, want);

@@ -103,8 +103,8 @@ static json_t *describe_part(const graft_pipeline_part *part) {
 static json_t *describe_pipeline(const graft_pipeline_info *info, const graft_pipeline_memory *memory) {
   json_t *parts = json_array();
   for (uint32_t i = 0; i < info->n_parts; ++i) json_array_append_new(parts, describe_part(&info->parts[i]));
-  json_t *defaults = json_pack("{s:i, s:i, s:i, s:f}", "width", info->width, "height", info->height, "steps",
-                               info->n_steps, "guidance", info->guidance);
+  json_t *defaults = json_pack("{s:i, s:i, s:i, s:f, s:s?}", "width", info->width, "height", info->height, "steps",
+                               info->n_steps, "guidance", info->guidance, "type", info->weight_type);
   json_t *peak = memory != NULL ? json_integer((json_int_t)memory->peak_bytes) : json_null();
   return json_pack("{s:o, s:s, s:s, s:s, s:o, s:o, s:i, s:I, s:I, s:o}", "path", tool_json_text(info->path), "kind",
                    "pipeline", "family", info->family, "class", info->class_name, "parts", parts, "defaults", defaults,
@@ -135,7 +135,8 @@ static void print_pipeline(const graft_pipeline_info *info, const graft_pipeline
       printf("%s, %.1f M parameters, %s, %s\n", part->class_name, 1e-6 * (double)part->n_parameters, part->dtypes,
              tool_format_bytes((double)part->weight_bytes, text));
   }
-  printf("  defaults      %dx%d, %d steps, guidance %g\n", info->width, info->height, info->n_steps, info->guidance);
+  printf("  defaults      %dx%d, %d steps, guidance %g, weights %s\n", info->width, info->height, info->n_steps,
+         info->guidance, info->weight_type != NULL ? info->weight_type : "as stored");
   printf("  sizes         multiples of %d", info->size_multiple);
   if (info->max_width > 0) printf(" up to %dx%d", info->max_width, info->max_height);
   printf("\n");
@@ -157,7 +158,8 @@ static int inspect_folder(const char *path, bool as_json) {
   graft_pipeline_memory memory = {.struct_size = sizeof memory};
   graft_stage_request request = {.struct_size = sizeof request};
   int code = TOOL_OK;
-  if (graft_pipeline_open(context, path, NULL, &pipeline) != GRAFT_OK) {
+  const graft_pipeline_options options = {.struct_size = sizeof options, .type = GRAFT_WEIGHT_RECOMMENDED};
+  if (graft_pipeline_open(context, path, &options, &pipeline) != GRAFT_OK) {
     code = tool_report(graft_context_error(context));
   } else {
     // What has a tensor too few or of another shape is still described, and the sentence says what is wrong.
