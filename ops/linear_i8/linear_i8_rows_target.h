@@ -55,10 +55,18 @@ static inline bool linear_i8_rows_supports(const graft_node_info *node, uint32_t
          graft_refuse(why, "scales of a weight are not contiguous f32");
 }
 
-// Rows are few, so that weights are read again and again: from a core's own cache that is free.
-static inline bool linear_i8_rows_are_near(const graft_node_info *node, int64_t weight_bytes, graft_reason *why) {
-  return (size_t)weight_bytes <= graft_cpu_describe(node->device)->l2_bytes ||
-         graft_refuse(why, "weights of %lld bytes do not fit in a core's cache", (long long)weight_bytes);
+// Rows are few, so that weights are read again and again: from a core's own cache that is free. |bytes|: of weights,
+// and of whatever else must find room there.
+static inline bool linear_i8_rows_are_near(const graft_node_info *node, int64_t bytes, graft_reason *why) {
+  return (size_t)bytes <= graft_cpu_describe(node->device)->l2_bytes ||
+         graft_refuse(why, "%lld bytes of weights and results do not fit in a core's cache", (long long)bytes);
+}
+
+// The same for a product whose rows become as many results as they have elements: little is saved, less than what
+// weights cost that the results have pushed out.
+static inline bool linear_i8_rows_stay_near(const graft_node_info *node, uint32_t weight, graft_reason *why) {
+  const int64_t result_bytes = (int64_t)graft_tensor_desc_bytes(node->outputs[0]);
+  return linear_i8_rows_are_near(node, graft_tensor_desc_elements(node->inputs[weight]) + result_bytes, why);
 }
 
 static inline void linear_i8_rows_prepare(const graft_node_info *node, uint32_t weight, graft_prepared *out_prepared) {

@@ -294,7 +294,7 @@ static bool supports_product(const graft_node_info *node, graft_reason *why) {
 }
 
 static bool prefers_product(const graft_node_info *node, graft_reason *why) {
-  return linear_i8_rows_are_near(node, graft_tensor_desc_elements(node->inputs[WEIGHT]), why);
+  return linear_i8_rows_stay_near(node, WEIGHT, why);
 }
 
 static graft_status prepare_product(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {

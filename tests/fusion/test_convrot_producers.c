@@ -206,9 +206,9 @@ static void heads_of_products_give_the_same_bytes(void **state) {
        .n_inputs = 5,
        .inputs = {PACKED(32, 68), BYTES(142, 64), SCALES(1), OMITTED, TENSOR(31, 19, 2)}},
       {.name = "demo",
-       .attrs = &(const attrs){.product = ROWS(288, 1, 64), .n_heads = 3, .then = {.eps = 1e-5}},
+       .attrs = &(const attrs){.product = ROWS(166, 1, 64), .n_heads = 3, .then = {.eps = 1e-5}},
        .n_inputs = 5,
-       .inputs = {PACKED(288, 388), FLOATS(384, 384), OMITTED, WEIGHT(GRAFT_BF16, 128), TENSOR(288, 64, 2)}},
+       .inputs = {PACKED(168, 388), FLOATS(384, 384), OMITTED, WEIGHT(GRAFT_BF16, 128), TENSOR(166, 64, 2)}},
   };
   check_all("linear_i8_rms_norm_rotary", samples, sizeof samples / sizeof samples[0]);
 }
@@ -231,9 +231,9 @@ static void residuals_of_products_give_the_same_bytes(void **state) {
        .n_inputs = 6,
        .inputs = {PACKED(32, 68), BYTES(71, 64), SCALES(1), TENSOR(1, 31, 71), WEIGHT(GRAFT_F32, 71), OMITTED}},
       {.name = "demo",
-       .attrs = &(const attrs){.product = ROWS(288, 1, 64), .eps = 1e-5},
+       .attrs = &(const attrs){.product = ROWS(66, 1, 64), .eps = 1e-5},
        .n_inputs = 6,
-       .inputs = {PACKED(288, 1028), FLOATS(384, 1024), OMITTED, TENSOR(1, 288, 384), WEIGHT(GRAFT_BF16, 384),
+       .inputs = {PACKED(68, 1028), FLOATS(384, 1024), OMITTED, TENSOR(1, 66, 384), WEIGHT(GRAFT_BF16, 384),
                   TENSOR(1, 1, 384)}},
   };
   check_all("linear_i8_gated_residual", samples, sizeof samples / sizeof samples[0]);

@@ -37,5 +37,4 @@ const graft_op_case graft_linear_i8_gated_residual_cases[GRAFT_LINEAR_I8_GATED_R
          CONSTANT(F16, 320), TENSOR(F32, 3, 1, 320)),
     BENCH("attention_demo", 288, 384),
     BENCH("feed_forward_demo", 288, 1024),
-    BENCH("feed_forward_demo_512", 1056, 1024),
 };

@@ -5,7 +5,7 @@
 
 #include "graft/op.h"
 
-enum { GRAFT_LINEAR_I8_GATED_RESIDUAL_N_FORMS = 4, GRAFT_LINEAR_I8_GATED_RESIDUAL_N_CASES = 11 };
+enum { GRAFT_LINEAR_I8_GATED_RESIDUAL_N_FORMS = 4, GRAFT_LINEAR_I8_GATED_RESIDUAL_N_CASES = 10 };
 extern const graft_op_case graft_linear_i8_gated_residual_cases[GRAFT_LINEAR_I8_GATED_RESIDUAL_N_CASES];
 
 #endif

@@ -42,10 +42,4 @@ const graft_op_case graft_linear_i8_rms_norm_rotary_cases[GRAFT_LINEAR_I8_RMS_NO
      .inputs = {PACKED(288, 388), FLOATS(384, 384), OMITTED, CONSTANT(BF16, 128), TABLE(288, 64, 2)},
      .reduction = 128,
      .flags = GRAFT_CASE_BENCH},
-    {.name = "zimage_demo_512",
-     ATTRS(1056, 1, 3, 64),
-     .n_inputs = 5,
-     .inputs = {PACKED(1056, 388), FLOATS(384, 384), OMITTED, CONSTANT(BF16, 128), TABLE(1056, 64, 2)},
-     .reduction = 128,
-     .flags = GRAFT_CASE_BENCH},
 };

@@ -5,7 +5,7 @@
 
 #include "graft/op.h"
 
-enum { GRAFT_LINEAR_I8_RMS_NORM_ROTARY_N_FORMS = 4, GRAFT_LINEAR_I8_RMS_NORM_ROTARY_N_CASES = 12 };
+enum { GRAFT_LINEAR_I8_RMS_NORM_ROTARY_N_FORMS = 4, GRAFT_LINEAR_I8_RMS_NORM_ROTARY_N_CASES = 11 };
 extern const graft_op_case graft_linear_i8_rms_norm_rotary_cases[GRAFT_LINEAR_I8_RMS_NORM_ROTARY_N_CASES];
 
 #endif
