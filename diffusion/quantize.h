@@ -60,7 +60,7 @@ typedef struct graft_quantize_options {
   size_t n_rules;
   void *user;
   void (*on_progress)(void *user, size_t n_done, size_t n_tensors);
-  bool (*abort)(void *user);
+  bool (*abort)(void *user);  // true stops soon, unless the file is whole and only compared
 } graft_quantize_options;
 
 // Reads the model, writes the file, reads it again and compares. Works through the tensors in pieces: neither the model

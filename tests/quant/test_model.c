@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "diffusion/quantize.h"
 #include "formats/quantized.h"
@@ -268,6 +269,24 @@ static void refusals_leave_files_alone(void **state) {
   studio_close(&s);
 }
 
+static bool abort_when_written(void *user) {
+  return access(user, F_OK) == 0;
+}
+
+static void whole_file_is_compared_to_the_end(void **state) {
+  (void)state;
+  studio s = studio_open(0);
+  temp_path path = temp_folder_join(&s.folder, "late.safetensors");
+  graft_quantize_options options = quantize_options(&s, path.text, GRAFT_QUANTIZE_KIND_INT8);
+  options.user = path.text;
+  options.abort = abort_when_written;
+  graft_quantize_report *report = NULL;
+  const graft_status status = graft_quantize_model(s.context, &options, &report);
+  if (status != GRAFT_OK) fail_msg("a whole file was left with '%s'", studio_message(&s));
+  graft_quantize_report_free(report);
+  studio_close(&s);
+}
+
 static void empty_tensors_are_no_work(void **state) {
   (void)state;
   studio s = studio_open(0);
@@ -372,6 +391,7 @@ int main(void) {
       cmocka_unit_test(threads_do_not_matter),
       cmocka_unit_test(types_of_a_quantised_file),
       cmocka_unit_test(refusals_leave_files_alone),
+      cmocka_unit_test(whole_file_is_compared_to_the_end),
       cmocka_unit_test(empty_tensors_are_no_work),
       cmocka_unit_test(not_finite),
       cmocka_unit_test(recommended_types),
