@@ -84,13 +84,26 @@ static graft_status write_text(graft_writer writer, const char *text) {
   return writer.write(writer.user, text, strlen(text));
 }
 
-static graft_status print_step(const graft_plan *plan, uint32_t index, graft_writer writer) {
+// Wide enough for all names that are not very long, so that the columns behind it stand below each other.
+static int kernel_column(const graft_plan *plan) {
+  enum { WIDEST = 64 };
+  size_t width = sizeof "kernel" - 1;
+  for (uint32_t i = 0; i < plan->steps.n; ++i) {
+    graft_step_info info = {.struct_size = sizeof info};
+    graft_plan_step(plan, i, &info);
+    const size_t n = strlen(info.kernel->name);
+    if (n > width && n <= WIDEST) width = n;
+  }
+  return (int)width;
+}
+
+static graft_status print_step(const graft_plan *plan, uint32_t index, int width, graft_writer writer) {
   char output[128], bytes[24], line[512];
   graft_step_info info = {.struct_size = sizeof info};
   graft_plan_step(plan, index, &info);
   graft_tensor_desc_format(info.outputs[0], output, sizeof output);
   format_bytes(info.bytes, bytes, sizeof bytes);
-  snprintf(line, sizeof line, "%4u %-26s %-20s %9s %c %s\n", (unsigned)index, info.kernel->name, output, bytes,
+  snprintf(line, sizeof line, "%4u %-*s %-20s %9s %c %s\n", (unsigned)index, width, info.kernel->name, output, bytes,
            info.is_in_place ? '=' : ' ', info.label);
   if (plan->n_devices == 1) return write_text(writer, line);
   line[strlen(line) - 1] = '\0';
@@ -131,15 +144,17 @@ static graft_status print_memory(const graft_plan *plan, graft_writer writer) {
 
 graft_status graft_plan_print(const graft_plan *plan, graft_writer writer) {
   char line[160];
+  const int width = kernel_column(plan);
   for (uint32_t d = 0; d < plan->n_devices; ++d) {
     snprintf(line, sizeof line, "%s, ", graft_device_name(plan->devices[d].device));
     GRAFT_TRY(write_text(writer, line));
   }
   snprintf(line, sizeof line, "%u step%s\n", (unsigned)plan->steps.n, plan->steps.n == 1 ? "" : "s");
   GRAFT_TRY(write_text(writer, line));
-  snprintf(line, sizeof line, "%4s %-26s %-20s %9s %s\n", "step", "kernel", "output", "moved", "= in place, node");
+  snprintf(line, sizeof line, "%4s %-*s %-20s %9s %s\n", "step", width, "kernel", "output", "moved",
+           "= in place, node");
   GRAFT_TRY(write_text(writer, line));
-  for (uint32_t i = 0; i < plan->steps.n; ++i) GRAFT_TRY(print_step(plan, i, writer));
+  for (uint32_t i = 0; i < plan->steps.n; ++i) GRAFT_TRY(print_step(plan, i, width, writer));
   GRAFT_TRY(print_memory(plan, writer));
   GRAFT_TRY(write_text(writer, "\n"));
   return graft_plan_print_fusions(plan, writer);
