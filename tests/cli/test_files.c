@@ -156,6 +156,29 @@ static void full_disk_leaves_nothing(void **state) {
   free(old);
 }
 
+// The decoder's weights are first touched once the picture is drawn.
+static void model_that_is_cut_while_it_is_in_use_ends_with_a_message(void **state) {
+  (void)state;
+  const temp_folder model = make_model("model");
+  const temp_path vae = temp_folder_join(&model, "vae/diffusion_pytorch_model.safetensors");
+  const char *const arguments[] = {"generate", "-p",     "a",     "-m",       "model", "--steps",
+                                   "1000",     "--size", "32x32", "--output", "a.png", NULL};
+  program running = program_start(&(program_call){.folder = folder.path, .arguments = arguments});
+  bool is_loaded = false;
+  for (int i = 0; i < 4000 && !is_loaded; ++i) {
+    test_sleep(0.005);
+    char *errors = program_errors(&running);
+    is_loaded = strstr(errors, "loading: 1/1") != NULL;
+    free(errors);
+  }
+  assert_int_equal(truncate(vae.text, 0), 0);
+  program_result result = program_finish(&running);
+  assert_code(&result, 1);
+  assert_holds(result.errors, "cut short while it was in use");
+  assert_int_not_equal(access(temp_folder_join(&folder, "a.png").text, F_OK), 0);
+  program_result_release(&result);
+}
+
 static void shipped_model_is_found_from_any_folder(void **state) {
   (void)state;
   assert_done(GRAFT(folder.path, "generate", "-q", "-p", "a cat", "--size", "32x32", "--steps", "1"));
@@ -183,6 +206,7 @@ int main(void) {
       FILE_TEST(read_only_folder_is_refused_at_once),
       FILE_TEST(what_may_not_be_read_is_not_called_missing),
       FILE_TEST(full_disk_leaves_nothing),
+      FILE_TEST(model_that_is_cut_while_it_is_in_use_ends_with_a_message),
       FILE_TEST(shipped_model_is_found_from_any_folder),
       FILE_TEST(models_that_are_none_are_refused),
   };

@@ -64,6 +64,7 @@ int main(int argc, char **argv) {
   // A closed pipe and a file that grows over its limit are errors of the write that meets them.
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
+  tool_catch_lost_pages();
   int n_taken = tool_take_plugins(argc - 1, argv + 1);
   if (n_taken < 0) return TOOL_USAGE;
   argc -= n_taken;

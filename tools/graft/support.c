@@ -31,6 +31,21 @@ bool tool_is_interrupted(void *unused) {
   return interrupt_count != 0;
 }
 
+static void on_lost_page(int signal_number) {
+  (void)signal_number;
+  static const char text[] =
+      "graft: a file was cut short while it was in use, or its disk failed; run again once it is whole\n";
+  const ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
+  (void)written;
+  _exit(TOOL_FAILED);
+}
+
+void tool_catch_lost_pages(void) {
+  struct sigaction action = {.sa_handler = on_lost_page};
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGBUS, &action, NULL);
+}
+
 int tool_report(const graft_error *error) {
   if (error->status == GRAFT_E_CANCELLED && interrupt_count != 0) {
     fprintf(stderr, "graft: interrupted; nothing was written\n");

@@ -96,6 +96,9 @@ void tool_reserve_streams(void);
 void tool_catch_interrupt(void);
 bool tool_is_interrupted(void *unused);
 
+// Ends the program with a sentence and TOOL_FAILED where it would die of a mapped file that another process cut short.
+void tool_catch_lost_pages(void);
+
 // A writer to standard output. A closed pipe or a full disk is GRAFT_E_IO.
 graft_writer tool_stdout_writer(void);
 // Flushes standard output; returns |code|, or TOOL_FAILED with a message when output was lost.
