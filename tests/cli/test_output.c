@@ -213,12 +213,28 @@ static void progress_fits_the_terminal(void **state) {
   }
 }
 
+static void columns_of_a_plan_stand_below_each_other(void **state) {
+  (void)state;
+  program_result result = GRAFT(NULL, "plan", "--stage", "decoder", "--brief");
+  assert_code(&result, 0);
+  const char *line = strstr(result.output, "step kernel");
+  assert_non_null(line);
+  const size_t column = (size_t)(strstr(line, " output") - line);
+  int n_steps = 0;
+  for (line = strchr(line, '\n') + 1; *line != '\n'; line = strchr(line, '\n') + 1, ++n_steps) {
+    if (strncmp(line + column, " f32[", 5) != 0) fail_msg("out of line: %.120s", line);
+  }
+  assert_true(n_steps > 10);
+  program_result_release(&result);
+}
+
 int main(void) {
 #define OUTPUT_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
   const struct CMUnitTest tests[] = {
       OUTPUT_TEST(ops_are_listed_with_kernels),
       OUTPUT_TEST(devices_have_memory),
       OUTPUT_TEST(model_is_described),
+      OUTPUT_TEST(columns_of_a_plan_stand_below_each_other),
       OUTPUT_TEST(plan_shows_steps_and_memory),
       OUTPUT_TEST(names_that_are_no_text_still_give_json),
       OUTPUT_TEST(full_disk_is_told),
