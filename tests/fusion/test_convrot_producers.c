@@ -56,6 +56,16 @@
 #define OMITTED \
   { .dtype = NULL }
 
+// Some processors have no room in a core's cache for the weights of a sample: there its group stays apart.
+static bool has_no_room(const graft_plan *plan) {
+  for (uint32_t i = 0; i < graft_plan_n_fusion_groups(plan); ++i) {
+    graft_fusion_group group = {.struct_size = sizeof group};
+    graft_plan_fusion_group(plan, i, &group);
+    if (group.obstacle != NULL && strstr(group.obstacle, "do not fit in a core") != NULL) return true;
+  }
+  return false;
+}
+
 // With the next smaller groups on the other side: what products fuse with has roundings of its own.
 static void check(graft_context *context, const char *name, const graft_op_case *sample, uint64_t seed) {
   fusion_pair pair;
@@ -64,7 +74,8 @@ static void check(graft_context *context, const char *name, const graft_op_case 
   fusion_pair_create(context, fusion_rule(context, name), sample, seed, seed % 2 ? 0 : FUSION_PAIR_INTERMEDIATES,
                      &pair);
   if (strncmp(name, "linear_i8_", 10) == 0) fusion_pair_compare_with(&pair, others);
-  if (fusion_count(pair.fused, name) != 1) fail_msg("%s: case %s is not fused", name, sample->name);
+  if (fusion_count(pair.fused, name) != 1 && !has_no_room(pair.fused))
+    fail_msg("%s: case %s is not fused", name, sample->name);
   fusion_pair_run(&pair);
   if (memcmp(pair.got, pair.want, graft_tensor_desc_bytes(&pair.example->outputs[0])) != 0) {
     fail_msg("%s: case %s, seed %llu: other bytes than apart", name, sample->name, (unsigned long long)seed);
