@@ -185,11 +185,17 @@ void graft_cpu_pool_run(graft_cpu_pool *pool, const graft_cpu_task *task, graft_
   wait_until_done(pool);
 }
 
+void graft_cpu_block_signals(sigset_t *out_before) {
+  static const int own[] = {SIGBUS, SIGFPE, SIGILL, SIGSEGV};
+  sigset_t others;
+  sigfillset(&others);
+  for (size_t i = 0; i < sizeof own / sizeof own[0]; ++i) sigdelset(&others, own[i]);
+  pthread_sigmask(SIG_SETMASK, &others, out_before);
+}
+
 static graft_status start_threads(graft_cpu_pool *pool, graft_error *error) {
-  // Signals are for the application's own threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  sigset_t before;
+  graft_cpu_block_signals(&before);
   int result = 0;
   for (int32_t i = 1; i < pool->n_threads && result == 0; ++i) {
     cpu_thread *thread = &pool->threads[i];

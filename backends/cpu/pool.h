@@ -3,6 +3,8 @@
 #ifndef GRAFT_BACKENDS_CPU_POOL_H
 #define GRAFT_BACKENDS_CPU_POOL_H
 
+#include <signal.h>
+
 #include "backends/cpu/run.h"
 
 typedef struct graft_cpu_pool graft_cpu_pool;
@@ -18,5 +20,9 @@ void graft_cpu_pool_run(graft_cpu_pool *pool, const graft_cpu_task *task, graft_
 
 // Whether the calling thread is one that the pool started.
 bool graft_cpu_pool_is_worker(const graft_cpu_pool *pool);
+
+// Blocks signals in the calling thread while it starts others: they are for the application's own threads. What a
+// thread raises by its own instructions stays: blocked it would end the process unheard, whatever handler there is.
+void graft_cpu_block_signals(sigset_t *out_before);
 
 #endif

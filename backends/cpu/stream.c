@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backends/cpu/device.h"
+#include "backends/cpu/pool.h"
 
 // What waits in a stream: a copy, an event that is over when it is reached, or an event that is waited for.
 typedef enum command_kind { COPY, RECORD, WAIT } command_kind;
@@ -91,10 +92,8 @@ static void *work(void *arg) {
 }
 
 static graft_status start(graft_stream *stream, graft_error *error) {
-  // Signals are for the application's own threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  sigset_t before;
+  graft_cpu_block_signals(&before);
   int result = pthread_create(&stream->thread, NULL, work, stream);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (result == 0) return GRAFT_OK;

@@ -1,6 +1,7 @@
 // The thread pool: every item once, on workers that exist, whatever the number of threads; stopping and failing.
 #include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -243,6 +244,32 @@ static void empty_tasks_cost_little(void **state) {
   }
 }
 
+static void check_signals(const void *args, int64_t item, const graft_cpu_worker *worker) {
+  if (worker->index == 0) {
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    return;
+  }
+  count_item(args, item, worker);
+  sigset_t blocked;
+  pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+  if (sigismember(&blocked, SIGBUS) || sigismember(&blocked, SIGSEGV))
+    graft_cpu_fail(worker, GRAFT_E_DEVICE, "a fault would not reach its handler");
+  if (!sigismember(&blocked, SIGINT)) graft_cpu_fail(worker, GRAFT_E_DEVICE, "takes the application's signals");
+}
+
+static void threads_leave_all_signals_but_their_own_faults(void **state) {
+  (void)state;
+  graft_cpu_pool *pool = make_pool(3);
+  counts *c = calloc(1, sizeof *c);
+  c->n_threads = 3;
+  graft_cpu_task task = task_of(&c, 300, check_signals);
+  graft_error error = {0};
+  if (run_once(pool, &task, NULL, &error) != GRAFT_OK) fail_msg("%s", error.message);
+  assert_true(c->n_run > 0);
+  free(c);
+  graft_cpu_pool_destroy(pool);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_item_runs_once),
@@ -252,6 +279,7 @@ int main(void) {
       cmocka_unit_test(SC7_stopping_skips_the_rest_and_the_pool_runs_again),
       cmocka_unit_test(the_first_failure_is_kept),
       cmocka_unit_test(too_many_threads_are_a_status),
+      cmocka_unit_test(threads_leave_all_signals_but_their_own_faults),
       cmocka_unit_test(empty_tasks_cost_little),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

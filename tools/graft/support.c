@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,8 +32,12 @@ bool tool_is_interrupted(void *unused) {
   return interrupt_count != 0;
 }
 
+static atomic_flag page_is_lost = ATOMIC_FLAG_INIT;
+
 static void on_lost_page(int signal_number) {
   (void)signal_number;
+  // Several threads may meet the same file; the first one speaks and ends the program.
+  while (atomic_flag_test_and_set(&page_is_lost)) (void)pause();
   static const char text[] =
       "graft: a file was cut short while it was in use, or its disk failed; run again once it is whole\n";
   const ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
