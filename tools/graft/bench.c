@@ -158,7 +158,7 @@ static void print_generate(const bench_wishes *w, const generate_times *times) {
   printf("a picture          %8.3f s         median of %lld\n", times->total, (long long)w->n_runs);
   printf("  drawing          %8.3f s\n  decoding         %8.3f s\n", times->denoise, times->decode);
   printf("  work             %8.1f GFLOP     %.1f GFLOP/s", 1e-9 * times->flops, gflops);
-  if (peak > 0) printf(", %.0f %% of the peak below", 100 * gflops / peak);
+  if (peak > 0) printf(", %.0f %% of the f32 peak", 100 * gflops / peak);
   if (times->pinned_bytes > 0) printf("\n  pinned memory    %8.1f MiB       at most", times->pinned_bytes / (1 << 20));
   printf("\n");
   tool_peaks_print(&times->peaks);
