@@ -23,6 +23,12 @@ typedef struct graft_linear_i8_attrs {
   int64_t packed_rows;  // 0, or the number of rows in a packed x
 } graft_linear_i8_attrs;
 
+// How attributes begin of operators that go on with the rows of a product.
+typedef struct graft_linear_i8_rows_attrs {
+  graft_linear_i8_attrs linear;  // of a packed x
+  int64_t batch;                 // the product [packed_rows, N] is seen as [batch, packed_rows / batch, N]
+} graft_linear_i8_rows_attrs;
+
 typedef struct graft_linear_i8_inputs {
   // One of: any float [..., K], which is quantised row by row; i8 [..., K] with |x_scale|; i8 [P, K + 4] as
   // graft_quantize_convrot_i8_packed makes it, whose first |packed_rows| rows are used.

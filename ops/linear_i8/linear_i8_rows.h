@@ -7,11 +7,6 @@
 #include "graft/fusion.h"
 #include "ops/linear_i8/linear_i8_attrs.h"
 
-typedef struct graft_linear_i8_rows_attrs {
-  graft_linear_i8_attrs linear;  // of a packed x
-  int64_t batch;                 // the product [packed_rows, N] is seen as [batch, packed_rows / batch, N]
-} graft_linear_i8_rows_attrs;
-
 #define LINEAR_I8_ROWS_ATTRS                                                                                         \
   LINEAR_I8_ATTRS, {                                                                                                 \
     .name = "batch", .type = GRAFT_ATTR_I64, .offset = offsetof(graft_linear_i8_rows_attrs, batch), .default_i64 = 1 \

@@ -4,6 +4,7 @@
 #include "ops/binary/binary.h"
 #include "ops/common/infer.h"
 #include "ops/fused/linear_i8_gated_residual/linear_i8_gated_residual_cases.h"
+#include "ops/linear_i8/linear_i8_rows.h"
 #include "ops/rms_norm/rms_norm.h"
 #include "ops/unary/unary.h"
 

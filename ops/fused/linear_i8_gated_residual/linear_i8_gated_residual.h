@@ -4,7 +4,7 @@
 #define GRAFT_OPS_FUSED_LINEAR_I8_GATED_RESIDUAL_LINEAR_I8_GATED_RESIDUAL_H
 
 #include "ops/fused/gated_residual/gated_residual.h"
-#include "ops/linear_i8/linear_i8_rows.h"
+#include "ops/linear_i8/linear_i8.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,6 +1,7 @@
 #include "ops/fused/linear_i8_gated_residual/linear_i8_gated_residual_cases.h"
 
 #include "ops/fused/linear_i8_gated_residual/linear_i8_gated_residual.h"
+#include "ops/linear_i8/linear_i8_rows.h"
 #include "ops/linear_i8/linear_i8_rows_cases.h"
 
 #define ATTRS(rows, items, size)                                                                   \

@@ -5,6 +5,7 @@
 #include "ops/common/infer.h"
 #include "ops/fused/linear_i8_rms_norm_rotary/linear_i8_rms_norm_rotary_cases.h"
 #include "ops/fused/rms_norm_rotary/rms_norm_rotary_attrs.h"
+#include "ops/linear_i8/linear_i8_rows.h"
 #include "ops/rms_norm/rms_norm.h"
 #include "ops/view/view.h"
 

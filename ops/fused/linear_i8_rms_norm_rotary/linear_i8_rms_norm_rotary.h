@@ -4,7 +4,7 @@
 #define GRAFT_OPS_FUSED_LINEAR_I8_RMS_NORM_ROTARY_LINEAR_I8_RMS_NORM_ROTARY_H
 
 #include "ops/fused/rms_norm_rotary/rms_norm_rotary.h"
-#include "ops/linear_i8/linear_i8_rows.h"
+#include "ops/linear_i8/linear_i8.h"
 
 #ifdef __cplusplus
 extern "C" {

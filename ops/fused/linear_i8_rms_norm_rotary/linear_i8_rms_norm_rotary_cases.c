@@ -1,6 +1,7 @@
 #include "ops/fused/linear_i8_rms_norm_rotary/linear_i8_rms_norm_rotary_cases.h"
 
 #include "ops/fused/linear_i8_rms_norm_rotary/linear_i8_rms_norm_rotary.h"
+#include "ops/linear_i8/linear_i8_rows.h"
 #include "ops/linear_i8/linear_i8_rows_cases.h"
 
 #define ATTRS(rows, items, heads, size)                                                                              \

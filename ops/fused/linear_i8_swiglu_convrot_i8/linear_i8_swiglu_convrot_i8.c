@@ -5,6 +5,7 @@
 #include "ops/common/infer.h"
 #include "ops/fused/gated_convrot_i8/gated_convrot_i8.h"
 #include "ops/fused/linear_i8_swiglu_convrot_i8/linear_i8_swiglu_convrot_i8_cases.h"
+#include "ops/linear_i8/linear_i8_rows.h"
 #include "ops/quantize_convrot_i8/quantize_convrot_i8_attrs.h"
 #include "ops/unary/unary.h"
 

@@ -3,7 +3,7 @@
 #ifndef GRAFT_OPS_FUSED_LINEAR_I8_SWIGLU_CONVROT_I8_LINEAR_I8_SWIGLU_CONVROT_I8_H
 #define GRAFT_OPS_FUSED_LINEAR_I8_SWIGLU_CONVROT_I8_LINEAR_I8_SWIGLU_CONVROT_I8_H
 
-#include "ops/linear_i8/linear_i8_rows.h"
+#include "ops/linear_i8/linear_i8.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,6 +1,7 @@
 #include "ops/fused/linear_i8_swiglu_convrot_i8/linear_i8_swiglu_convrot_i8_cases.h"
 
 #include "ops/fused/linear_i8_swiglu_convrot_i8/linear_i8_swiglu_convrot_i8.h"
+#include "ops/linear_i8/linear_i8_rows.h"
 #include "ops/linear_i8/linear_i8_rows_cases.h"
 
 // A last digit of what is quantised may change any byte, so reference and kernels must agree on it exactly: gates are
