@@ -16,6 +16,8 @@ that launching and waiting do not count. Each section names the commit that was 
 
 def table(report):
     print(f"\n## {report['card']}, driver {report['driver']}, commit {report['commit'][:10]}\n")
+    if note := report.get("note"):  # what differs from what stands above
+        print(f"{note}\n")
     if peaks := report.get("peaks"):
         print(f"PyTorch {report['torch']}. A large copy moves {peaks['copy_gb_per_s']:.0f} GB/s (read and written); products of "
               f"8192³ run at\n{peaks['bf16_tflop_per_s']:.0f} TFLOP/s in bf16 and {peaks['f32_tflop_per_s']:.0f} in f32.\n")

@@ -22,11 +22,9 @@ __device__ __forceinline__ int64_t find(const graft_group_norm_params &p, const 
   return p.n_place_dims > 0 ? offset + place * t.place_strides[p.n_place_dims - 1] : offset;
 }
 
-template <int W>
-__device__ __forceinline__ void load(const graft_group_norm_params &p, int64_t group, int64_t element, float *x,
-                                     int64_t *out_channel) {
-  graft_load_group<W>(p.x.data + find(p, {p.x_strides, p.x_place_strides}, group, element, out_channel), p.x.type,
-                      p.x.element_bytes, x);
+__device__ __forceinline__ float load(const graft_group_norm_params &p, int64_t group, int64_t element,
+                                      int64_t *out_channel) {
+  return graft_load(p.x.data + find(p, {p.x_strides, p.x_place_strides}, group, element, out_channel), p.x.type);
 }
 
 struct span {
@@ -126,19 +124,15 @@ __device__ __forceinline__ void sum_held(const graft_group_norm_params &p) {
 __device__ __forceinline__ void sum_chunk(const graft_group_norm_params &p) {
   __shared__ float shared[32];
   const span s = find_chunk(p, blockIdx.x);
-  float first;
-  int64_t first_channel;
-  load<1>(p, s.group, s.begin, &first, &first_channel);
-  float x, sum = 0, squares = 0;
   int64_t channel;
+  const float first = load(p, s.group, s.begin, &channel);
+  float sum = 0, squares = 0;
   for (int64_t e = s.begin + threadIdx.x; e < s.end; e += blockDim.x) {
-    load<1>(p, s.group, e, &x, &channel);
-    sum += x - first;
+    sum += load(p, s.group, e, &channel) - first;
   }
   const float rest = graft_block_sum(sum, shared) / (float)(s.end - s.begin);
   for (int64_t e = s.begin + threadIdx.x; e < s.end; e += blockDim.x) {
-    load<1>(p, s.group, e, &x, &channel);
-    const float d = x - first - rest;
+    const float d = load(p, s.group, e, &channel) - first - rest;
     squares = fmaf(d, d, squares);
   }
   store_moments(p, blockIdx.x, first, rest, graft_block_sum(squares, shared));
@@ -264,9 +258,8 @@ __device__ __forceinline__ void apply_chunk(const graft_group_norm_params &p) {
   const span s = find_chunk(p, gridDim.x - 1 - blockIdx.x);
   rule r = find_rule(p, s.group);
   for (int64_t e = s.begin + threadIdx.x; e < s.end; e += blockDim.x) {
-    float x;
     int64_t channel;
-    load<1>(p, s.group, e, &x, &channel);
+    const float x = load(p, s.group, e, &channel);
     find_channel(p, channel, &r);
     graft_store(p.y.data + find(p, {p.y_strides, p.y_place_strides}, s.group, e, &channel), p.y.type, r(x));
   }
