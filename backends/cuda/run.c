@@ -173,7 +173,7 @@ static graft_status run_watched(graft_recording *recording, uint32_t first, uint
 }
 
 static bool should_replay(const graft_recording *recording, bool is_whole, const graft_run_control *control) {
-  if (!is_whole || !graft_cuda_can_replay(recording)) return false;
+  if (!is_whole || (control->flags & GRAFT_RUN_DISPATCH) != 0 || !graft_cuda_can_replay(recording)) return false;
   return control->abort == NULL || recording->seconds < longest_replay_seconds;
 }
 

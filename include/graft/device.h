@@ -56,6 +56,11 @@ typedef void (*graft_step_fn)(void *user, uint32_t step, bool is_end);
 typedef struct graft_step_info graft_step_info;
 typedef void (*graft_node_fn)(void *user, uint32_t step, const graft_step_info *info, bool is_end);
 
+typedef enum graft_run_flags {
+  // Every step is put on the device anew: one that otherwise replays whole runs, as CUDA does, replays none of this.
+  GRAFT_RUN_DISPATCH = 1u << 0,
+} graft_run_flags;
+
 typedef struct graft_run_control {
   uint32_t struct_size;
   graft_abort_fn abort;
@@ -64,6 +69,7 @@ typedef struct graft_run_control {
   void *on_step_user;     // of on_step and on_node
   uint32_t *out_step;     // may be NULL; where a run that failed or was cancelled stopped
   graft_node_fn on_node;  // backends never see it
+  uint32_t flags;         // graft_run_flags
 } graft_run_control;
 
 // Work of the host's that may be done while a device runs. |work| does a little of it, a few milliseconds at most, and

@@ -124,6 +124,16 @@ static graft_status read_results(const direct *d, graft_plan *plan) {
   return GRAFT_OK;
 }
 
+// Of a plan that lives for one run nothing is replayed.
+static graft_status run_once(const direct *d, graft_plan *plan) {
+  graft_run_control control = {.struct_size = sizeof control};
+  if (d->options.control != NULL) {
+    GRAFT_TRY(graft_versioned_copy(&control, sizeof control, d->options.control, "a graft_run_control", d->error));
+  }
+  control.flags |= GRAFT_RUN_DISPATCH;
+  return graft_plan_run(plan, &control);
+}
+
 static graft_status execute(direct *d) {
   if (d->map == NULL || d->n_inside == NULL || d->is_kept == NULL) {
     return GRAFT_FAIL(d->error, GRAFT_E_NO_MEMORY, "no memory to run a graph");
@@ -134,7 +144,7 @@ static graft_status execute(direct *d) {
   graft_plan *plan = NULL;
   GRAFT_TRY(graft_plan_create(d->part, &options, &plan));
   graft_status status = write_inputs(d, plan);
-  if (status == GRAFT_OK) status = graft_plan_run(plan, d->options.control);
+  if (status == GRAFT_OK) status = run_once(d, plan);
   if (status == GRAFT_OK) status = read_results(d, plan);
   graft_plan_destroy(plan);
   return status;

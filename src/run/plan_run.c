@@ -160,6 +160,11 @@ static void tell_local(void *user, uint32_t local, bool is_end) {
   tell(run, run->segment->first + local - run->segment->first_local, is_end);
 }
 
+// RP3: runs between which the host moves values.
+static bool is_dispatched(const graft_plan *plan) {
+  return plan->n_segments > 1 || plan->n_slots > 0;
+}
+
 static graft_status run_on_device(const graft_plan *plan, const segment_run *run, uint32_t *out_step,
                                   graft_error *error) {
   const graft_plan_segment *segment = run->segment;
@@ -170,6 +175,7 @@ static graft_status run_on_device(const graft_plan *plan, const segment_run *run
   watched.on_step_user = (void *)(uintptr_t)run;
   watched.on_step = is_watched(run->control) ? tell_local : NULL;
   watched.on_node = NULL;
+  if (is_dispatched(plan)) watched.flags |= GRAFT_RUN_DISPATCH;
   const uint32_t first = segment->first_local, end = first + n;
   const graft_beside beside = {graft_prefetch_work, device->prefetch};
   const bool is_prefetching = graft_prefetch_next(plan, segment) != NULL;
@@ -212,12 +218,18 @@ static graft_status run_segments(graft_plan *plan, const graft_run_control *cont
   return GRAFT_OK;
 }
 
+static graft_status read_control(const graft_run_control *given, graft_run_control *out_control, graft_error *error) {
+  if (given == NULL) return GRAFT_OK;
+  GRAFT_TRY(graft_versioned_copy(out_control, sizeof *out_control, given, "a graft_run_control", error));
+  const uint32_t unknown = out_control->flags & ~(uint32_t)GRAFT_RUN_DISPATCH;
+  return unknown == 0 ? GRAFT_OK : GRAFT_FAIL(error, GRAFT_E_INVALID, "run flags 0x%x are unknown", (unsigned)unknown);
+}
+
 graft_status graft_plan_run(graft_plan *plan, const graft_run_control *control) {
   graft_run_control watcher = {.struct_size = sizeof watcher};
   graft_error error = {0};
   graft_status status = graft_plan_check_runnable(plan, &error);
-  if (status == GRAFT_OK && control != NULL)
-    status = graft_versioned_copy(&watcher, sizeof watcher, control, "a graft_run_control", &error);
+  if (status == GRAFT_OK) status = read_control(control, &watcher, &error);
   if (status == GRAFT_OK) status = graft_plan_take_inputs(plan, &error);
   if (status == GRAFT_OK) {
     uint32_t stopped_at = UINT32_MAX;

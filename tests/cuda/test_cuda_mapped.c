@@ -1,35 +1,19 @@
 // Weights that a CUDA device takes from where they lie, against a double of the driver that keeps account of what is
 // registered: the same bytes as through staging memory, and nothing registered longer than it is needed.
-#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
 
 #include "cuda_layer.h"
-#include "fake_libcuda.h"
+#include "cuda_session.h"
 #include "graft/cuda.h"
 #include "graft/graft.h"
-
-extern const graft_extension graft_extension_cpu_backend, graft_extension_cuda_backend;
 
 enum { FAKE_OUT_OF_MEMORY = 2, FAKE_ILLEGAL_ADDRESS = 700, READ_ONLY = 113, REGISTERING = 99 };
 enum { ROWS = 384, COLUMNS = 1024, N = ROWS * COLUMNS, WEIGHT_BYTES = N * 4, N_LAYERS = 6, PAGE = 4096 };
 
-static fake_cuda_reset_fn reset;
-static fake_cuda_counts_fn get_counts;
-static fake_cuda_lack_fn lack;
-static fake_cuda_memory_fn set_memory;
-static int (*begin_capture)(void *stream, int mode);
-static int (*end_capture)(void *stream, void **graph);
-
-typedef struct session {
-  graft_context *context;
-  graft_device *cpu, *gpu, *second;  // |second| only with "virtual=2"
-  graft_graph *graph;
-  int64_t live_objects;  // before: what lost devices held stays
-} session;
+static cuda_double cuda;
 
 // One behind the other and askew, as in a file: neighbours share pages. The first is packed, so the device cannot take
 // it as it is.
@@ -40,7 +24,7 @@ static void lay_out_weights(void) {
   for (int i = 0; i < N_LAYERS; ++i) starts[i] = (size_t)i * STEP;
 }
 
-static const char *weights_of(int layer) {
+static const void *weights_of(int layer) {
   return file + starts[layer];
 }
 
@@ -49,7 +33,7 @@ static int64_t mappable_bytes(void) {
   int64_t bytes = 0;
   for (int i = 1; i < N_LAYERS; ++i) {
     if (i % 4 == 0) continue;
-    const size_t begin = (size_t)(weights_of(i) - file), first = (begin + PAGE - 1) / PAGE;
+    const size_t begin = (size_t)((const char *)weights_of(i) - file), first = (begin + PAGE - 1) / PAGE;
     bytes += (int64_t)((begin + WEIGHT_BYTES) / PAGE - first) * PAGE;
   }
   return bytes;
@@ -58,54 +42,31 @@ enum { N_MAPPABLE = N_LAYERS - 2 };
 
 static float x[N], expected[N], got[N];
 
-static graft_status open_session(const char *words, session *s) {
-  char devices[600];
-  snprintf(devices, sizeof devices, "cuda library=%s %s", FAKE_LIBCUDA, words);
-  const graft_context_options options = {.struct_size = sizeof options,
-                                         .devices = devices,
-                                         .ignore_environment = true,
-                                         .n_threads = 1,
-                                         .without_builtins = true};
-  *s = (session){.live_objects = get_counts().live_objects};
-  set_memory(get_counts().live_bytes + ((int64_t)1 << 30));
-  assert_int_equal(graft_context_create(&options, NULL, &s->context), GRAFT_OK);
-  assert_int_equal(graft_context_register(s->context, &graft_extension_cpu_backend), GRAFT_OK);
-  assert_int_equal(graft_context_register(s->context, &graft_extension_cuda_backend), GRAFT_OK);
-  assert_int_equal(graft_context_register(s->context, &cuda_layer_extension), GRAFT_OK);
-  GRAFT_TRY(graft_device_open(s->context, "cpu", &s->cpu));
-  GRAFT_TRY(graft_device_open(s->context, "cuda:0", &s->gpu));
-  return strstr(words, "virtual=2") != NULL ? graft_device_open(s->context, "cuda:1", &s->second) : GRAFT_OK;
+static graft_status open_session(const char *words, cuda_session *s) {
+  const fake_cuda_counts before = cuda.get_counts();
+  cuda.set_memory(before.live_bytes + ((int64_t)1 << 30));
+  cuda_session_open(words, s);
+  s->live_objects = before.live_objects;
+  return cuda_session_open_devices(words, s);
 }
 
-static void build(session *s) {
-  graft_tensor_desc desc;
-  assert_int_equal(graft_tensor_desc_init(GRAFT_F32, 2, (int64_t[]){ROWS, COLUMNS}, NULL, &desc), GRAFT_OK);
-  assert_int_equal(graft_graph_create(s->context, &s->graph), GRAFT_OK);
-  graft_tensor *value = graft_graph_input(s->graph, "x", &desc);
-  for (int i = 0; i < N_LAYERS; ++i) {
-    const graft_constant data = {.struct_size = sizeof data, .data = weights_of(i), .bytes = WEIGHT_BYTES};
-    const cuda_layer_attrs attrs = {.factor = 0.5 + i, .work = 1, .packs = i % 4 == 0};
-    graft_tensor *const inputs[] = {value, graft_graph_constant(s->graph, "w", &desc, &data)};
-    graft_graph_apply(s->graph, "tests.layer.v1", &attrs, sizeof attrs, inputs, 2, &value);
-  }
-  graft_graph_output(s->graph, value, "y");
-  assert_int_equal(graft_graph_status(s->graph), GRAFT_OK);
+static void build(cuda_session *s) {
+  const cuda_layers layers = {.n = N_LAYERS, .rows = ROWS, .columns = COLUMNS, .weights_of = weights_of};
+  cuda_session_build(s, &layers);
 }
 
 static graft_status run_plan(graft_plan *plan, float *out) {
-  GRAFT_TRY(graft_plan_write(plan, 0, x, sizeof x));
-  GRAFT_TRY(graft_plan_run(plan, NULL));
-  return graft_plan_read(plan, 0, out, sizeof x);
+  return cuda_session_run(plan, x, out, sizeof x);
 }
 
-static graft_status make_plan(const session *s, graft_device *device, size_t budget, graft_plan **out_plan) {
+static graft_status make_plan(const cuda_session *s, graft_device *device, size_t budget, graft_plan **out_plan) {
   const graft_plan_options options = {.struct_size = sizeof options, .device = device, .memory_budget = budget};
   return graft_plan_create(s->graph, &options, out_plan);
 }
 
-static void begin(const char *words, session *s) {
+static void begin(const char *words, cuda_session *s) {
   graft_plan *host = NULL;
-  reset(0, 0);
+  cuda.reset(0, 0);
   assert_int_equal(open_session(words, s), GRAFT_OK);
   build(s);
   assert_int_equal(make_plan(s, s->cpu, 0, &host), GRAFT_OK);
@@ -113,16 +74,11 @@ static void begin(const char *words, session *s) {
   graft_plan_destroy(host);
 }
 
-static void end(session *s) {
-  if (s->graph != NULL) graft_graph_destroy(s->graph);
-  graft_context_destroy(s->context);
-}
-
-static void end_well(session *s) {
-  assert_int_equal(get_counts().pinned_bytes, 0);
-  end(s);
-  assert_int_equal(get_counts().live_objects, s->live_objects);
-  assert_int_equal(get_counts().hazards, 0);
+static void end_well(cuda_session *s) {
+  assert_int_equal(cuda.get_counts().pinned_bytes, 0);
+  cuda_session_close(s);
+  assert_int_equal(cuda.get_counts().live_objects, s->live_objects);
+  assert_int_equal(cuda.get_counts().hazards, 0);
 }
 
 static void check_runs(graft_plan *plan) {
@@ -146,14 +102,14 @@ static const size_t small_budget = 6 * (WEIGHT_BYTES + CUDA_LAYER_PADDING);
 // Once, for a plan that keeps them on the device: two at a time.
 static void uploads_take_weights_from_where_they_lie(void **state) {
   (void)state;
-  session s;
+  cuda_session s;
   graft_plan *plan = NULL;
   begin("", &s);
   const uint64_t before = counts_of(s.gpu).pinned_bytes;
   assert_int_equal(make_plan(&s, s.gpu, 0, &plan), GRAFT_OK);
-  assert_int_equal(get_counts().registered, N_MAPPABLE);
-  assert_int_equal(get_counts().mapped_bytes, mappable_bytes());
-  assert_int_equal(get_counts().pinned_bytes, 0);
+  assert_int_equal(cuda.get_counts().registered, N_MAPPABLE);
+  assert_int_equal(cuda.get_counts().mapped_bytes, mappable_bytes());
+  assert_int_equal(cuda.get_counts().pinned_bytes, 0);
   assert_int_equal(counts_of(s.gpu).pinned_bytes, before);
   assert_in_range(counts_of(s.gpu).peak_pinned_bytes, before + WEIGHT_BYTES, before + 2 * WEIGHT_BYTES);
   check_runs(plan);
@@ -164,16 +120,16 @@ static void uploads_take_weights_from_where_they_lie(void **state) {
 // With a budget they are registered as long as the plan lives, and every run takes them from there.
 static void brought_weights_stay_registered(void **state) {
   (void)state;
-  session s;
+  cuda_session s;
   graft_plan *plan = NULL;
   begin("", &s);
   assert_int_equal(make_plan(&s, s.gpu, small_budget, &plan), GRAFT_OK);
-  assert_int_equal(get_counts().registered, N_MAPPABLE);
-  assert_int_equal(get_counts().pinned_bytes, mappable_bytes());
+  assert_int_equal(cuda.get_counts().registered, N_MAPPABLE);
+  assert_int_equal(cuda.get_counts().pinned_bytes, mappable_bytes());
   check_runs(plan);
-  assert_int_equal(get_counts().registered, N_MAPPABLE);
-  assert_int_equal(get_counts().mapped_bytes, 3 * mappable_bytes());
-  assert_true(get_counts().overlaps > 0);
+  assert_int_equal(cuda.get_counts().registered, N_MAPPABLE);
+  assert_int_equal(cuda.get_counts().mapped_bytes, 3 * mappable_bytes());
+  assert_true(cuda.get_counts().overlaps > 0);
   graft_plan_destroy(plan);
   end_well(&s);
 }
@@ -181,14 +137,14 @@ static void brought_weights_stay_registered(void **state) {
 // Where two segments' constants do not fit at a time they come late, from the same place.
 static void late_weights_come_from_where_they_lie(void **state) {
   (void)state;
-  session s;
+  cuda_session s;
   graft_plan *plan = NULL;
   begin("", &s);
   assert_int_equal(make_plan(&s, s.gpu, tiny_budget, &plan), GRAFT_OK);
-  assert_int_equal(get_counts().pinned_bytes, mappable_bytes());
+  assert_int_equal(cuda.get_counts().pinned_bytes, mappable_bytes());
   check_runs(plan);
-  assert_int_equal(get_counts().mapped_bytes, 3 * mappable_bytes());
-  assert_int_equal(get_counts().overlaps, 0);
+  assert_int_equal(cuda.get_counts().mapped_bytes, 3 * mappable_bytes());
+  assert_int_equal(cuda.get_counts().overlaps, 0);
   graft_plan_destroy(plan);
   end_well(&s);
 }
@@ -196,16 +152,16 @@ static void late_weights_come_from_where_they_lie(void **state) {
 // Stretches of one block that lie over each other go one after the other.
 static void overlapping_weights_are_registered_in_turn(void **state) {
   (void)state;
-  session s;
+  cuda_session s;
   graft_plan *plan = NULL;
-  reset(0, 0);
+  cuda.reset(0, 0);
   assert_int_equal(open_session("", &s), GRAFT_OK);
   for (int i = 0; i < N_LAYERS; ++i) starts[i] = (size_t)i * 8 * PAGE;
   build(&s);
   assert_int_equal(make_plan(&s, s.gpu, 0, &plan), GRAFT_OK);
-  assert_int_equal(get_counts().registered, N_MAPPABLE);
-  assert_int_equal(get_counts().mapped_bytes, N_MAPPABLE * WEIGHT_BYTES);
-  assert_int_equal(get_counts().pinned_bytes, 0);
+  assert_int_equal(cuda.get_counts().registered, N_MAPPABLE);
+  assert_int_equal(cuda.get_counts().mapped_bytes, N_MAPPABLE * WEIGHT_BYTES);
+  assert_int_equal(cuda.get_counts().pinned_bytes, 0);
   graft_plan_destroy(plan);
   end_well(&s);
   lay_out_weights();
@@ -213,14 +169,14 @@ static void overlapping_weights_are_registered_in_turn(void **state) {
 
 static void plans_share_what_is_registered(void **state) {
   (void)state;
-  session s;
+  cuda_session s;
   graft_plan *first = NULL, *second = NULL;
   begin("", &s);
   assert_int_equal(make_plan(&s, s.gpu, small_budget, &first), GRAFT_OK);
   assert_int_equal(make_plan(&s, s.gpu, small_budget, &second), GRAFT_OK);
-  assert_int_equal(get_counts().registered, N_MAPPABLE);
+  assert_int_equal(cuda.get_counts().registered, N_MAPPABLE);
   graft_plan_destroy(first);
-  assert_int_equal(get_counts().pinned_bytes, mappable_bytes());
+  assert_int_equal(cuda.get_counts().pinned_bytes, mappable_bytes());
   check_runs(second);
   graft_plan_destroy(second);
   end_well(&s);
@@ -229,16 +185,16 @@ static void plans_share_what_is_registered(void **state) {
 // Devices of one card share a context, where nothing is registered twice: the second one copies.
 static void what_others_have_registered_is_copied(void **state) {
   (void)state;
-  session s;
+  cuda_session s;
   graft_plan *first = NULL, *second = NULL;
   begin("virtual=2", &s);
   assert_int_equal(make_plan(&s, s.gpu, small_budget, &first), GRAFT_OK);
   assert_int_equal(make_plan(&s, s.second, small_budget, &second), GRAFT_OK);
-  const int64_t mapped = get_counts().mapped_bytes;
+  const int64_t mapped = cuda.get_counts().mapped_bytes;
   check_runs(second);
-  assert_int_equal(get_counts().mapped_bytes, mapped);
+  assert_int_equal(cuda.get_counts().mapped_bytes, mapped);
   check_runs(first);
-  assert_int_equal(get_counts().mapped_bytes, mapped + 3 * mappable_bytes());
+  assert_int_equal(cuda.get_counts().mapped_bytes, mapped + 3 * mappable_bytes());
   graft_plan_destroy(first);
   graft_plan_destroy(second);
   end_well(&s);
@@ -249,21 +205,21 @@ static void who_cannot_register_copies(void **state) {
   static const int attributes[] = {READ_ONLY, REGISTERING, -1};
   for (int i = 0; i < 3; ++i) {
     for (int k = 0; k < 2; ++k) {
-      session s;
+      cuda_session s;
       graft_plan *plan = NULL;
       begin(attributes[i] < 0 ? "mapping=off" : "", &s);
-      lack(attributes[i]);
+      cuda.lack(attributes[i]);
       assert_int_equal(make_plan(&s, s.gpu, k * small_budget, &plan), GRAFT_OK);
       check_runs(plan);
-      assert_int_equal(get_counts().registered, 0);
-      assert_int_equal(get_counts().mapped_bytes, 0);
+      assert_int_equal(cuda.get_counts().registered, 0);
+      assert_int_equal(cuda.get_counts().mapped_bytes, 0);
       graft_plan_destroy(plan);
       end_well(&s);
     }
   }
 }
 
-static graft_status live(session *s, size_t budget) {
+static graft_status live(cuda_session *s, size_t budget) {
   graft_plan *plan = NULL;
   build(s);
   GRAFT_TRY(make_plan(s, s->gpu, budget, &plan));
@@ -280,26 +236,26 @@ static void any_call_may_fail(void **state) {
   for (int i = 0; i < 6; ++i) {
     bool is_hit = true;
     for (int64_t n = 1; is_hit; ++n) {
-      session s;
-      reset(n, results[i / 3]);
+      cuda_session s;
+      cuda.reset(n, results[i / 3]);
       graft_status status = open_session("", &s);
       if (status == GRAFT_OK) status = live(&s, budgets[i % 3]);
-      is_hit = get_counts().calls >= n;
+      is_hit = cuda.get_counts().calls >= n;
       if (status == GRAFT_OK) assert_memory_equal(got, expected, sizeof got);
       assert_true(status == GRAFT_OK || graft_context_error(s.context)->message[0] != '\0');
       assert_true(is_hit || status == GRAFT_OK);
-      assert_int_equal(get_counts().hazards, 0);
-      reset(0, 0);
-      end(&s);
+      assert_int_equal(cuda.get_counts().hazards, 0);
+      cuda.reset(0, 0);
+      cuda_session_close(&s);
       // What a lost device had registered goes with it, once.
-      assert_int_equal(get_counts().pinned_bytes, 0);
-      assert_int_equal(get_counts().hazards, 0);
+      assert_int_equal(cuda.get_counts().pinned_bytes, 0);
+      assert_int_equal(cuda.get_counts().hazards, 0);
     }
   }
 }
 
 // Copies in two streams of their own, and waits. Whether waiting began and failed.
-static bool copy_and_wait(session *s) {
+static bool copy_and_wait(cuda_session *s) {
   enum { N_STREAMS = 2 };
   const graft_backend_def *backend = graft_device_backend(s->gpu);
   void *device = graft_device_state(s->gpu), *memory[N_STREAMS] = {NULL};
@@ -331,12 +287,12 @@ static void all_copies_are_waited_for(void **state) {
   int n_failed_waits = 0;
   bool is_hit = true;
   for (int64_t n = 1; is_hit; ++n) {
-    session s;
-    reset(n, FAKE_OUT_OF_MEMORY);
+    cuda_session s;
+    cuda.reset(n, FAKE_OUT_OF_MEMORY);
     if (open_session("", &s) == GRAFT_OK) n_failed_waits += copy_and_wait(&s);
-    is_hit = get_counts().calls >= n;
-    reset(0, 0);
-    end(&s);
+    is_hit = cuda.get_counts().calls >= n;
+    cuda.reset(0, 0);
+    cuda_session_close(&s);
   }
   assert_true(n_failed_waits >= 3);
 }
@@ -347,7 +303,7 @@ static bool stop_later(void *user) {
 
 static void cancelled_runs_leave_nothing_on_its_way(void **state) {
   (void)state;
-  session s;
+  cuda_session s;
   graft_plan *plan = NULL;
   begin("", &s);
   assert_int_equal(make_plan(&s, s.gpu, small_budget, &plan), GRAFT_OK);
@@ -368,17 +324,17 @@ static void RP1_brought_weights_are_kept_out_of_the_graphs_of_others(void **stat
   (void)state;
   const size_t budgets[] = {small_budget, tiny_budget};
   for (int i = 0; i < 2; ++i) {
-    session s;
+    cuda_session s;
     graft_plan *plan = NULL;
     void *graph = NULL;
     begin("", &s);
     void *stream = graft_cuda_describe(s.gpu)->stream;
     assert_int_equal(make_plan(&s, s.gpu, budgets[i], &plan), GRAFT_OK);
     assert_int_equal(graft_plan_write(plan, 0, x, sizeof x), GRAFT_OK);
-    assert_int_equal(begin_capture(stream, 0), 0);
+    assert_int_equal(cuda.begin_capture(stream, 0), 0);
     assert_int_equal(graft_plan_run(plan, NULL), GRAFT_E_UNSUPPORTED);
     assert_non_null(strstr(graft_context_error(s.context)->message, "without a memory budget"));
-    (void)end_capture(stream, &graph);
+    (void)cuda.end_capture(stream, &graph);
     assert_null(graph);
     check_runs(plan);
     graft_plan_destroy(plan);
@@ -387,14 +343,7 @@ static void RP1_brought_weights_are_kept_out_of_the_graphs_of_others(void **stat
 }
 
 int main(void) {
-  void *library = dlopen(FAKE_LIBCUDA, RTLD_NOW);
-  if (library == NULL) return 1;
-  *(void **)&reset = dlsym(library, "fake_cuda_reset");
-  *(void **)&get_counts = dlsym(library, "fake_cuda_get_counts");
-  *(void **)&set_memory = dlsym(library, "fake_cuda_set_memory");
-  *(void **)&lack = dlsym(library, "fake_cuda_lack");
-  *(void **)&begin_capture = dlsym(library, "cuStreamBeginCapture_v2");
-  *(void **)&end_capture = dlsym(library, "cuStreamEndCapture");
+  if (!cuda_double_find(&cuda)) return 1;
   lay_out_weights();
   for (int i = 0; i < N_LAYERS; ++i) {
     for (int k = 0; k < N; ++k) {

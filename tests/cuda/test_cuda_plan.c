@@ -1,36 +1,21 @@
 // Plans on CUDA devices that have less memory than they need, against a double of the driver that computes one function
 // and does everything as late as streams allow: constants that come while the segment before runs, graphs that are
 // split between devices, and work that is worth bringing its weights for.
-#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
 #include "cuda_layer.h"
-#include "fake_libcuda.h"
-#include "graft/cuda.h"
+#include "cuda_session.h"
 #include "graft/graft.h"
-
-extern const graft_extension graft_extension_cpu_backend, graft_extension_cuda_backend;
 
 enum { FAKE_OUT_OF_MEMORY = 2, FAKE_ILLEGAL_ADDRESS = 700 };
 enum { ROWS = 24, COLUMNS = 1024, N = ROWS * COLUMNS, WEIGHT_BYTES = N * 4, N_LAYERS = 12, MOST_LAYERS = 16 };
 
-static fake_cuda_reset_fn reset;
-static fake_cuda_counts_fn get_counts;
-static fake_cuda_memory_fn set_memory;
+static cuda_double cuda;
 
 // ---- graphs ----
-
-typedef struct session {
-  graft_context *context;
-  graft_device *cpu, *gpu, *second;  // |second| only with "virtual=2"
-  graft_graph *graph;
-  int64_t live_objects;  // before: what lost devices held stays
-} session;
 
 // Those of layer 4 lie askew, as in a file.
 static _Alignas(64) char weights[MOST_LAYERS][WEIGHT_BYTES + 64];
@@ -40,64 +25,27 @@ static const void *weights_of(int layer) {
 
 static float x[N], expected[N], got[N];
 
-static void open_context(const char *words, session *s) {
-  char devices[600];
-  snprintf(devices, sizeof devices, "cuda library=%s %s", FAKE_LIBCUDA, words);
-  const graft_context_options options = {.struct_size = sizeof options,
-                                         .devices = devices,
-                                         .ignore_environment = true,
-                                         .n_threads = 1,
-                                         .without_builtins = true};
-  *s = (session){0};
-  assert_int_equal(graft_context_create(&options, NULL, &s->context), GRAFT_OK);
-  assert_int_equal(graft_context_register(s->context, &graft_extension_cpu_backend), GRAFT_OK);
-  assert_int_equal(graft_context_register(s->context, &graft_extension_cuda_backend), GRAFT_OK);
-  assert_int_equal(graft_context_register(s->context, &cuda_layer_extension), GRAFT_OK);
+static void build(cuda_session *s, int n_layers, const int64_t *work) {
+  const cuda_layers layers = {.n = n_layers, .rows = ROWS, .columns = COLUMNS, .weights_of = weights_of, .work = work};
+  cuda_session_build(s, &layers);
 }
 
-static graft_status open_devices(const char *words, session *s) {
-  GRAFT_TRY(graft_device_open(s->context, "cpu", &s->cpu));
-  GRAFT_TRY(graft_device_open(s->context, "cuda:0", &s->gpu));
-  return strstr(words, "virtual=2") != NULL ? graft_device_open(s->context, "cuda:1", &s->second) : GRAFT_OK;
+static void begin(const char *words, int64_t memory, cuda_session *s) {
+  cuda.reset(0, 0);
+  cuda.set_memory(cuda.get_counts().live_bytes + memory);
+  cuda_session_open(words, s);
+  s->live_objects = cuda.get_counts().live_objects;
+  assert_int_equal(cuda_session_open_devices(words, s), GRAFT_OK);
 }
 
-// |work| has what each layer says that it has to do.
-static void build(session *s, int n_layers, const int64_t *work) {
-  graft_tensor_desc desc;
-  assert_int_equal(graft_tensor_desc_init(GRAFT_F32, 2, (int64_t[]){ROWS, COLUMNS}, NULL, &desc), GRAFT_OK);
-  assert_int_equal(graft_graph_create(s->context, &s->graph), GRAFT_OK);
-  graft_tensor *value = graft_graph_input(s->graph, "x", &desc);
-  for (int i = 0; i < n_layers; ++i) {
-    const graft_constant data = {.struct_size = sizeof data, .data = weights_of(i), .bytes = WEIGHT_BYTES};
-    const cuda_layer_attrs attrs = {.factor = 0.5 + i, .work = work != NULL ? work[i] : 1, .packs = i % 4 == 0};
-    graft_tensor *const inputs[] = {value, graft_graph_constant(s->graph, "w", &desc, &data)};
-    graft_graph_apply(s->graph, "tests.layer.v1", &attrs, sizeof attrs, inputs, 2, &value);
-  }
-  graft_graph_output(s->graph, value, "y");
-  assert_int_equal(graft_graph_status(s->graph), GRAFT_OK);
+static void end_well(cuda_session *s) {
+  assert_int_equal(cuda.get_counts().hazards, 0);
+  cuda_session_close(s);
+  assert_int_equal(cuda.get_counts().live_objects, s->live_objects);
+  assert_int_equal(cuda.get_counts().hazards, 0);
 }
 
-static void begin(const char *words, int64_t memory, session *s) {
-  reset(0, 0);
-  set_memory(get_counts().live_bytes + memory);
-  open_context(words, s);
-  s->live_objects = get_counts().live_objects;
-  assert_int_equal(open_devices(words, s), GRAFT_OK);
-}
-
-static void end(session *s) {
-  if (s->graph != NULL) graft_graph_destroy(s->graph);
-  graft_context_destroy(s->context);
-}
-
-static void end_well(session *s) {
-  assert_int_equal(get_counts().hazards, 0);
-  end(s);
-  assert_int_equal(get_counts().live_objects, s->live_objects);
-  assert_int_equal(get_counts().hazards, 0);
-}
-
-static graft_plan *plan_for(const session *s, graft_plan_options options) {
+static graft_plan *plan_for(const cuda_session *s, graft_plan_options options) {
   graft_plan *plan = NULL;
   options.struct_size = sizeof options;
   if (graft_plan_create(s->graph, &options, &plan) != GRAFT_OK)
@@ -110,13 +58,11 @@ static void fill_input(int run) {
 }
 
 static graft_status run_plan(graft_plan *plan, float *out) {
-  GRAFT_TRY(graft_plan_write(plan, 0, x, sizeof x));
-  GRAFT_TRY(graft_plan_run(plan, NULL));
-  return graft_plan_read(plan, 0, out, sizeof x);
+  return cuda_session_run(plan, x, out, sizeof x);
 }
 
 // |plan| gives the bytes of the reference on the host, run after run.
-static void check_results(const session *s, graft_plan *plan) {
+static void check_results(const cuda_session *s, graft_plan *plan) {
   graft_plan *host = plan_for(s, (graft_plan_options){.device = s->cpu});
   for (int run = 0; run < 4; ++run) {
     fill_input(run);
@@ -153,26 +99,6 @@ static graft_memory_report report_of(const graft_plan *plan, uint32_t device) {
   return report;
 }
 
-// ---- replay ----
-
-static void replays_give_the_bytes_of_ordinary_runs(void **state) {
-  (void)state;
-  session s;
-  begin("", (int64_t)1 << 30, &s);
-  build(&s, N_LAYERS, NULL);
-  graft_plan *plan = plan_for(&s, (graft_plan_options){.device = s.gpu});
-  check_results(&s, plan);
-  assert_int_equal(get_counts().graph_launches, 3);
-  const graft_cuda_runs_service *service = graft_device_service(s.gpu, GRAFT_CUDA_RUNS_SERVICE);
-  graft_cuda_run_counts counts = {.struct_size = sizeof counts};
-  service->count(s.gpu, &counts);
-  assert_int_equal(counts.n_dispatched, 1);
-  assert_int_equal(counts.n_captured, 1);
-  assert_int_equal(counts.n_replayed, 3);
-  graft_plan_destroy(plan);
-  end_well(&s);
-}
-
 // ---- budgets ----
 
 enum { N_VALUES = 3 };  // at a time: the input, what a layer reads and what it makes
@@ -180,31 +106,31 @@ enum { N_VALUES = 3 };  // at a time: the input, what a layer reads and what it 
 // Workspaces and packed constants, which are larger than what they are made of, are in it.
 static void the_report_is_what_is_allocated(void **state) {
   (void)state;
-  session s;
+  cuda_session s;
   begin("", (int64_t)1 << 30, &s);
   build(&s, N_LAYERS, NULL);
-  const int64_t before = get_counts().live_bytes;
+  const int64_t before = cuda.get_counts().live_bytes;
   for (int i = 0; i < 2; ++i) {
     const size_t budget = i == 0 ? 0 : 8 * WEIGHT_BYTES;
     graft_plan *plan = plan_for(&s, (graft_plan_options){.device = s.gpu, .memory_budget = budget});
-    assert_int_equal(get_counts().live_bytes - before, report_of(plan, 0).allocated_bytes);
+    assert_int_equal(cuda.get_counts().live_bytes - before, report_of(plan, 0).allocated_bytes);
     assert_int_equal(report_of(plan, 0).workspace_bytes, CUDA_LAYER_WORKSPACE);
     if (budget == 0)
       assert_int_equal(report_of(plan, 0).packed_bytes, N_LAYERS / 4 * (CUDA_LAYER_PADDING + WEIGHT_BYTES));
     if (budget == 0) assert_int_equal(report_of(plan, 0).constant_bytes, N_LAYERS / 4 * 3 * WEIGHT_BYTES);
     graft_plan_destroy(plan);
-    assert_int_equal(get_counts().live_bytes, before);
+    assert_int_equal(cuda.get_counts().live_bytes, before);
   }
   end_well(&s);
 }
 
 static void a_thousand_plans_leave_nothing_behind(void **state) {
   (void)state;
-  session s;
+  cuda_session s;
   begin("", 12 * WEIGHT_BYTES, &s);
   build(&s, N_LAYERS, NULL);
   graft_device *const devices[] = {s.gpu, s.cpu};
-  const fake_cuda_counts before = get_counts();
+  const fake_cuda_counts before = cuda.get_counts();
   fill_input(0);
   for (int i = 0; i < 1000; ++i) {
     const bool is_split = i % 2 == 1;
@@ -213,15 +139,16 @@ static void a_thousand_plans_leave_nothing_behind(void **state) {
                 .devices = devices, .n_devices = is_split ? 2 : 1, .memory_budget = is_split ? 0 : 8 * WEIGHT_BYTES});
     if (i % 100 < 2) assert_int_equal(run_plan(plan, got), GRAFT_OK);
     graft_plan_destroy(plan);
-    assert_int_equal(get_counts().live_bytes, before.live_bytes);
+    assert_int_equal(cuda.get_counts().live_bytes, before.live_bytes);
   }
-  assert_in_range(get_counts().live_objects, before.live_objects, before.live_objects + 16);  // graphs that are kept
+  assert_in_range(cuda.get_counts().live_objects, before.live_objects,
+                  before.live_objects + 16);  // graphs that are kept
   end_well(&s);
 }
 
 static void constants_come_while_the_segment_before_runs(void **state) {
   (void)state;
-  session s;
+  cuda_session s;
   begin("", (int64_t)1 << 30, &s);
   build(&s, N_LAYERS, NULL);
   for (size_t budget = 16 * WEIGHT_BYTES; budget >= (N_VALUES + 2) * WEIGHT_BYTES; budget -= WEIGHT_BYTES) {
@@ -229,13 +156,13 @@ static void constants_come_while_the_segment_before_runs(void **state) {
     const graft_plan_options options = {.device = s.gpu, .memory_budget = budget + 8 * CUDA_LAYER_PADDING};
     graft_plan *plan = plan_for(&s, options);
     assert_true(report_of(plan, 0).peak_bytes <= options.memory_budget);
-    const int64_t overlaps = get_counts().overlaps;
+    const int64_t overlaps = cuda.get_counts().overlaps;
     check_results(&s, plan);
     const bool is_cut = graft_plan_n_stages(plan) > 1;
     assert_int_equal(is_cut, budget < (N_VALUES + N_LAYERS) * WEIGHT_BYTES);
-    assert_int_equal(get_counts().overlaps > overlaps, is_cut);
+    assert_int_equal(cuda.get_counts().overlaps > overlaps, is_cut);
     assert_int_equal(graft_plan_host_bytes(plan) > 0, true);
-    assert_int_equal(get_counts().hazards, 0);
+    assert_int_equal(cuda.get_counts().hazards, 0);
     graft_plan_destroy(plan);
   }
   end_well(&s);
@@ -244,14 +171,14 @@ static void constants_come_while_the_segment_before_runs(void **state) {
 // Two segments' constants at a time do not fit: they come one after the other, and results are the same.
 static void without_room_constants_come_late(void **state) {
   (void)state;
-  session s;
+  cuda_session s;
   begin("", (int64_t)1 << 30, &s);
   build(&s, N_LAYERS, NULL);
   graft_plan *plan = plan_for(
       &s,
       (graft_plan_options){.device = s.gpu, .memory_budget = (N_VALUES + 1) * WEIGHT_BYTES + 2 * CUDA_LAYER_PADDING});
   check_results(&s, plan);
-  assert_int_equal(get_counts().overlaps, 0);
+  assert_int_equal(cuda.get_counts().overlaps, 0);
   graft_plan_destroy(plan);
   end_well(&s);
 }
@@ -262,7 +189,7 @@ static bool stop_later(void *user) {
 
 static void cancelled_runs_leave_nothing_on_its_way(void **state) {
   (void)state;
-  session s;
+  cuda_session s;
   begin("", (int64_t)1 << 30, &s);
   build(&s, N_LAYERS, NULL);
   graft_plan *plan = plan_for(&s, (graft_plan_options){.device = s.gpu, .memory_budget = 6 * WEIGHT_BYTES});
@@ -281,15 +208,15 @@ static void cancelled_runs_leave_nothing_on_its_way(void **state) {
 
 static void bringing_ends_behind_the_first_constant(void **state) {
   (void)state;
-  session s;
+  cuda_session s;
   begin("", (int64_t)1 << 30, &s);
   build(&s, N_LAYERS, NULL);
   graft_plan *plan = plan_for(&s, (graft_plan_options){.device = s.gpu, .memory_budget = 12 * WEIGHT_BYTES});
   assert_int_equal(run_plan(plan, got), GRAFT_OK);
   const graft_run_control control = {.struct_size = sizeof control, .abort = stop_later, .abort_user = &(int){0}};
-  const int64_t uploads = get_counts().uploads;
+  const int64_t uploads = cuda.get_counts().uploads;
   assert_int_equal(graft_plan_run(plan, &control), GRAFT_E_CANCELLED);
-  assert_int_equal(get_counts().uploads - uploads, 1);
+  assert_int_equal(cuda.get_counts().uploads - uploads, 1);
   check_results(&s, plan);
   graft_plan_destroy(plan);
   end_well(&s);
@@ -299,7 +226,7 @@ static void bringing_ends_behind_the_first_constant(void **state) {
 
 static void what_does_not_fit_goes_to_the_host(void **state) {
   (void)state;
-  session s;
+  cuda_session s;
   begin("", 8 * WEIGHT_BYTES, &s);
   build(&s, N_LAYERS, NULL);
   graft_device *const devices[] = {s.gpu, s.cpu};
@@ -325,7 +252,7 @@ static void what_does_not_fit_goes_to_the_host(void **state) {
 
 static void what_fits_is_not_split(void **state) {
   (void)state;
-  session s;
+  cuda_session s;
   begin("", 64 * WEIGHT_BYTES, &s);
   build(&s, N_LAYERS, NULL);
   graft_device *const devices[] = {s.gpu, s.cpu};
@@ -333,7 +260,7 @@ static void what_fits_is_not_split(void **state) {
   assert_int_equal(graft_plan_n_stages(plan), 1);
   assert_int_equal(count_steps(plan, "cuda:0"), N_LAYERS);
   // A second plan of the same weights needs none of them again.
-  set_memory(get_counts().live_bytes + 4 * WEIGHT_BYTES);
+  cuda.set_memory(cuda.get_counts().live_bytes + 4 * WEIGHT_BYTES);
   graft_plan *again = plan_for(&s, (graft_plan_options){.devices = devices, .n_devices = 2});
   assert_int_equal(count_steps(again, "cuda:0"), N_LAYERS);
   graft_plan_destroy(again);
@@ -343,7 +270,7 @@ static void what_fits_is_not_split(void **state) {
 
 static void two_devices_of_a_card_share_it(void **state) {
   (void)state;
-  session s;
+  cuda_session s;
   begin("virtual=2", 16 * WEIGHT_BYTES, &s);
   build(&s, MOST_LAYERS, NULL);
   graft_device *const devices[] = {s.gpu, s.second, s.cpu};
@@ -356,7 +283,7 @@ static void two_devices_of_a_card_share_it(void **state) {
 
 static void a_device_without_room_is_left_out(void **state) {
   (void)state;
-  session s;
+  cuda_session s;
   begin("", WEIGHT_BYTES, &s);
   build(&s, N_LAYERS, NULL);
   graft_device *const devices[] = {s.gpu, s.cpu};
@@ -371,7 +298,7 @@ static void a_device_without_room_is_left_out(void **state) {
 
 static void large_work_brings_its_weights(void **state) {
   (void)state;
-  session s;
+  cuda_session s;
   int64_t work[N_LAYERS];
   for (int i = 0; i < N_LAYERS; ++i) work[i] = 1000;
   begin("", 10 * WEIGHT_BYTES, &s);
@@ -385,9 +312,9 @@ static void large_work_brings_its_weights(void **state) {
   graft_plan_step(plan, N_LAYERS - 1, &last);
   assert_string_equal(last.placement, "its weights are brought to cuda:0");
   assert_string_not_equal(first.placement, last.placement);
-  assert_true(get_counts().live_bytes <= 10 * WEIGHT_BYTES);
+  assert_true(cuda.get_counts().live_bytes <= 10 * WEIGHT_BYTES);
   check_results(&s, plan);
-  assert_true(get_counts().overlaps > 0);
+  assert_true(cuda.get_counts().overlaps > 0);
   graft_plan_destroy(plan);
   end_well(&s);
 }
@@ -395,7 +322,7 @@ static void large_work_brings_its_weights(void **state) {
 // 32 operations a byte are worth it: 128 for each of a weight's elements, which have four bytes.
 static void the_threshold_is_work_for_a_byte(void **state) {
   (void)state;
-  session s;
+  cuda_session s;
   int64_t work[N_LAYERS];
   for (int i = 0; i < N_LAYERS; ++i) work[i] = i == N_LAYERS - 1 ? 128 : 127;
   begin("", 8 * WEIGHT_BYTES, &s);
@@ -418,9 +345,9 @@ typedef struct life {
   bool is_split;
 } life;
 
-static graft_status live(session *s, const life *l) {
+static graft_status live(cuda_session *s, const life *l) {
   graft_plan *plan = NULL;
-  GRAFT_TRY(open_devices("", s));
+  GRAFT_TRY(cuda_session_open_devices("", s));
   int64_t work[N_LAYERS];
   for (int i = 0; i < N_LAYERS; ++i) work[i] = 1000 * (i % 2);
   build(s, N_LAYERS, work);
@@ -437,18 +364,18 @@ static graft_status live(session *s, const life *l) {
 static void survive(const life *l, int result) {
   fill_input(1);
   for (int64_t n = 1;; ++n) {
-    session s;
-    reset(0, 0);
-    set_memory(get_counts().live_bytes + (l->is_split ? 10 * WEIGHT_BYTES : (int64_t)1 << 30));
-    open_context("", &s);
-    reset(n, result);
+    cuda_session s;
+    cuda.reset(0, 0);
+    cuda.set_memory(cuda.get_counts().live_bytes + (l->is_split ? 10 * WEIGHT_BYTES : (int64_t)1 << 30));
+    cuda_session_open("", &s);
+    cuda.reset(n, result);
     graft_status status = live(&s, l);
-    const bool is_hit = get_counts().calls >= n;
+    const bool is_hit = cuda.get_counts().calls >= n;
     if (status != GRAFT_OK) assert_true(graft_context_error(s.context)->message[0] != '\0');
     if (status == GRAFT_OK && n > 1) assert_memory_equal(got, expected, sizeof got);
-    assert_int_equal(get_counts().hazards, 0);
-    reset(0, 0);
-    end(&s);
+    assert_int_equal(cuda.get_counts().hazards, 0);
+    cuda.reset(0, 0);
+    cuda_session_close(&s);
     if (!is_hit) {
       assert_int_equal(status, GRAFT_OK);
       return;
@@ -460,7 +387,7 @@ static void any_call_may_fail(void **state) {
   (void)state;
   const life lives[] = {{.budget = 6 * WEIGHT_BYTES}, {.is_split = true}};
   for (int i = 0; i < 2; ++i) {
-    session s;
+    cuda_session s;
     begin("", (int64_t)1 << 30, &s);
     build(&s, N_LAYERS, NULL);
     graft_plan *host = plan_for(&s, (graft_plan_options){.device = s.cpu});
@@ -474,11 +401,7 @@ static void any_call_may_fail(void **state) {
 }
 
 int main(void) {
-  void *library = dlopen(FAKE_LIBCUDA, RTLD_NOW);
-  if (library == NULL) return 1;
-  *(void **)&reset = dlsym(library, "fake_cuda_reset");
-  *(void **)&get_counts = dlsym(library, "fake_cuda_get_counts");
-  *(void **)&set_memory = dlsym(library, "fake_cuda_set_memory");
+  if (!cuda_double_find(&cuda)) return 1;
   for (int i = 0; i < MOST_LAYERS; ++i) {
     for (int k = 0; k < N; ++k) {
       const float w = (float)((k * 5 + i * 11) % 97 - 48);
@@ -486,7 +409,6 @@ int main(void) {
     }
   }
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(replays_give_the_bytes_of_ordinary_runs),
       cmocka_unit_test(the_report_is_what_is_allocated),
       cmocka_unit_test(a_thousand_plans_leave_nothing_behind),
       cmocka_unit_test(constants_come_while_the_segment_before_runs),

@@ -1,0 +1,152 @@
+// Plans that are replayed as graphs and plans that are not, against a double of the driver that computes one function.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "cuda_layer.h"
+#include "cuda_session.h"
+#include "graft/cuda.h"
+#include "graft/graft.h"
+
+enum { ROWS = 24, COLUMNS = 1024, N = ROWS * COLUMNS, WEIGHT_BYTES = N * 4, N_LAYERS = 12 };
+static const int64_t plenty = (int64_t)1 << 30;
+
+static cuda_double cuda;
+static float weights[N_LAYERS][N], x[N], expected[N], got[N];
+
+static const void *weights_of(int layer) {
+  return weights[layer];
+}
+
+static void begin(int64_t memory, cuda_session *s) {
+  const cuda_layers layers = {.n = N_LAYERS, .rows = ROWS, .columns = COLUMNS, .weights_of = weights_of};
+  cuda.reset(0, 0);
+  cuda.set_memory(memory);
+  cuda_session_open("", s);
+  assert_int_equal(cuda_session_open_devices("", s), GRAFT_OK);
+  cuda_session_build(s, &layers);
+}
+
+static void end(cuda_session *s) {
+  cuda_session_close(s);
+  assert_int_equal(cuda.get_counts().live_objects, 0);
+  assert_int_equal(cuda.get_counts().hazards, 0);
+}
+
+static graft_plan *plan_for(const cuda_session *s, graft_plan_options options) {
+  graft_plan *plan = NULL;
+  options.struct_size = sizeof options;
+  if (graft_plan_create(s->graph, &options, &plan) != GRAFT_OK)
+    fail_msg("%s", graft_context_error(s->context)->message);
+  return plan;
+}
+
+static graft_cuda_run_counts counts_of(const graft_device *device) {
+  const graft_cuda_runs_service *service = graft_device_service(device, GRAFT_CUDA_RUNS_SERVICE);
+  graft_cuda_run_counts counts = {.struct_size = sizeof counts};
+  service->count(device, &counts);
+  return counts;
+}
+
+// |plan| gives the bytes of the reference on the host, run after run.
+static void check_results(const cuda_session *s, graft_plan *plan) {
+  graft_plan *host = plan_for(s, (graft_plan_options){.device = s->cpu});
+  for (int run = 0; run < 4; ++run) {
+    for (int i = 0; i < N; ++i) x[i] = (float)((i * 7 + run * 13) % 101 - 50);
+    assert_int_equal(cuda_session_run(host, x, expected, sizeof x), GRAFT_OK);
+    assert_int_equal(cuda_session_run(plan, x, got, sizeof x), GRAFT_OK);
+    assert_memory_equal(got, expected, sizeof got);
+  }
+  graft_plan_destroy(host);
+}
+
+static void RP1_replays_give_the_bytes_of_ordinary_runs(void **state) {
+  (void)state;
+  cuda_session s;
+  begin(plenty, &s);
+  graft_plan *plan = plan_for(&s, (graft_plan_options){.device = s.gpu});
+  check_results(&s, plan);
+  assert_int_equal(cuda.get_counts().graph_launches, 3);
+  const graft_cuda_run_counts counts = counts_of(s.gpu);
+  assert_int_equal(counts.n_dispatched, 1);
+  assert_int_equal(counts.n_captured, 1);
+  assert_int_equal(counts.n_replayed, 3);
+  graft_plan_destroy(plan);
+  end(&s);
+}
+
+// The host moves values between such runs, or makes no second one.
+static void RP3_several_copies_and_mixed_plans_are_dispatched(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; ++i) {
+    cuda_session s;
+    begin(i == 0 ? plenty : 8 * WEIGHT_BYTES, &s);
+    graft_device *const devices[] = {s.gpu, s.cpu};
+    graft_plan *plan = plan_for(
+        &s, (graft_plan_options){.devices = devices, .n_devices = 1 + (uint32_t)i, .n_input_copies = i == 0 ? 2 : 0});
+    assert_int_equal(graft_plan_n_stages(plan) > 1, i == 1);
+    check_results(&s, plan);
+    assert_int_equal(cuda.get_counts().graph_launches, 0);
+    graft_plan_destroy(plan);
+    end(&s);
+  }
+}
+
+static graft_status execute(const cuda_session *s, uint32_t flags) {
+  const graft_run_control control = {.struct_size = sizeof control, .flags = flags};
+  graft_binding bindings[] = {{.struct_size = sizeof bindings[0], .data = x, .bytes = sizeof x},
+                              {.struct_size = sizeof bindings[0], .data = got, .bytes = sizeof got}};
+  bindings[0].tensor = graft_graph_input_at(s->graph, 0);
+  bindings[1].tensor = graft_graph_output_at(s->graph, 0, NULL);
+  return graft_graph_execute(s->graph, &(graft_execution){.struct_size = sizeof(graft_execution),
+                                                          .device = s->gpu,
+                                                          .bindings = bindings,
+                                                          .n_bindings = 2,
+                                                          .control = &control});
+}
+
+// Also where the graph of a plan that is gone would fit.
+static void RP3_direct_calls_are_dispatched(void **state) {
+  (void)state;
+  cuda_session s;
+  begin(plenty, &s);
+  for (int i = 0; i < 3; ++i) {
+    graft_plan *plan = plan_for(&s, (graft_plan_options){.device = s.gpu});
+    for (int k = 0; k < 2; ++k) assert_int_equal(cuda_session_run(plan, x, expected, sizeof x), GRAFT_OK);
+    graft_plan_destroy(plan);
+    const int64_t launches = cuda.get_counts().graph_launches;
+    assert_true(launches > 0);
+    assert_int_equal(execute(&s, 0), GRAFT_OK);
+    assert_memory_equal(got, expected, sizeof got);
+    assert_int_equal(cuda.get_counts().graph_launches, launches);
+  }
+  assert_int_equal(execute(&s, 1u << 31), GRAFT_E_INVALID);
+  end(&s);
+}
+
+static void RP3_runs_are_dispatched_where_the_caller_says_so(void **state) {
+  (void)state;
+  cuda_session s;
+  begin(plenty, &s);
+  graft_plan *plan = plan_for(&s, (graft_plan_options){.device = s.gpu});
+  const graft_run_control control = {.struct_size = sizeof control, .flags = GRAFT_RUN_DISPATCH};
+  assert_int_equal(graft_plan_write(plan, 0, x, sizeof x), GRAFT_OK);
+  for (int i = 0; i < 3; ++i) assert_int_equal(graft_plan_run(plan, &control), GRAFT_OK);
+  assert_int_equal(cuda.get_counts().graph_launches, 0);
+  graft_plan_destroy(plan);
+  end(&s);
+}
+
+int main(void) {
+  if (!cuda_double_find(&cuda)) return 1;
+  for (int i = 0; i < N_LAYERS * N; ++i) weights[i / N][i % N] = (float)((i % N * 5 + i / N * 11) % 97 - 48);
+  for (int i = 0; i < N; ++i) x[i] = (float)(i * 7 % 101 - 50);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(RP1_replays_give_the_bytes_of_ordinary_runs),
+      cmocka_unit_test(RP3_several_copies_and_mixed_plans_are_dispatched),
+      cmocka_unit_test(RP3_direct_calls_are_dispatched),
+      cmocka_unit_test(RP3_runs_are_dispatched_where_the_caller_says_so),
+  };
+  return cmocka_run_group_tests_name("cuda_replay", tests, NULL, NULL);
+}
