@@ -16,6 +16,11 @@ static const char *devices_of(const graft_backend_config *config) {
   return config->struct_size >= end ? config->devices : NULL;
 }
 
+static graft_context *context_of(const graft_backend_config *config) {
+  const size_t end = offsetof(graft_backend_config, context) + sizeof config->context;
+  return config->struct_size >= end ? config->context : NULL;
+}
+
 // Reads the options and opens the driver that they name.
 static bool open_driver(const graft_backend_config *config, graft_reason *why, graft_cuda_options *options,
                         graft_cuda_driver *driver) {
@@ -130,6 +135,7 @@ static graft_status open_device(const graft_backend_config *config, uint32_t ind
   graft_cuda_device *device = calloc(1, sizeof *device);
   if (device == NULL) return GRAFT_FAIL(error, GRAFT_E_NO_MEMORY, "no memory for a device");
   graft_reason why = {{0}};
+  device->log = context_of(config);
   if (!open_driver(config, &why, &device->options, &device->driver)) {
     free(device);
     return GRAFT_FAIL(error, GRAFT_E_DEVICE, "%s", why.text);

@@ -22,6 +22,7 @@ typedef struct graft_cuda_staging {
 } graft_cuda_staging;
 
 typedef struct graft_cuda_device {
+  graft_context *log;  // NULL: nobody listens
   graft_cuda_driver driver;
   graft_cuda_options options;
   graft_cuda_info info;

@@ -38,6 +38,16 @@ static graft_status capture(graft_recording *recording, graft_error *error) {
   return status;
 }
 
+static void report(graft_recording *recording, const graft_error *why) {
+  graft_cuda_device *device = recording->device;
+  recording->has_capture_failed = true;
+  ++device->runs.n_failed_captures;
+  snprintf(device->runs.capture_failure, sizeof device->runs.capture_failure, "%.127s", why->message);
+  if (device->log == NULL) return;
+  graft_context_log(device->log, GRAFT_LOG_WARNING, "%s: a plan of %u commands is dispatched and never replayed: %s",
+                    device->name, (unsigned)recording->n_commands, why->message);
+}
+
 graft_status graft_cuda_replay(graft_recording *recording, graft_error *error) {
   graft_cuda_device *device = recording->device;
   if (recording->graph == NULL) {
@@ -49,9 +59,7 @@ graft_status graft_cuda_replay(graft_recording *recording, graft_error *error) {
     }
     // Whoever else uses the card's context breaks a capture by waiting for it. Nothing was run yet.
     if (status != GRAFT_OK) {
-      recording->has_capture_failed = true;
-      ++device->runs.n_failed_captures;
-      snprintf(device->runs.capture_failure, sizeof device->runs.capture_failure, "%.127s", why.message);
+      report(recording, &why);
       return graft_cuda_issue(recording, 0, recording->n_commands, error);
     }
     ++device->runs.n_captured;

@@ -11,8 +11,8 @@
 // Whether the whole recording may be run as a graph now.
 bool graft_cuda_can_replay(const graft_recording *recording);
 
-// Captures where needed, and launches. Nothing of a capture that fails has run: it is noted in the device's counts, and
-// the recording is dispatched in the ordinary way from then on.
+// Captures where needed, and launches. Nothing of a capture that fails has run: it is noted in the device's counts and
+// in the log, and the recording is dispatched in the ordinary way from then on.
 graft_status graft_cuda_replay(graft_recording *recording, graft_error *error);
 
 // Keeps the graph of a recording that is about to be destroyed; at most GRAFT_CUDA_MAX_RETIRED, the oldest goes.

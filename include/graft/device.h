@@ -41,8 +41,9 @@ typedef struct graft_backend_config {
   // semicolons, each the name of a device, or of a backend for all of its devices, and words that the backend's header
   // explains. NULL: nothing.
   const char *devices;
-  // Whose operators words may name; NULL where a caller makes its own configuration. Borrowed.
-  const graft_context *context;
+  // Whose operators words may name, and to whose log backends write; NULL where a caller makes its own configuration.
+  // Borrowed.
+  graft_context *context;
 } graft_backend_config;
 
 // Asked now and then while work runs, from any thread; true stops the work soon. Must not block.

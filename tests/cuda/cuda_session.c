@@ -21,7 +21,16 @@ bool cuda_double_find(cuda_double *out_double) {
   *(void **)&out_double->begin_capture = dlsym(library, "cuStreamBeginCapture_v2");
   *(void **)&out_double->end_capture = dlsym(library, "cuStreamEndCapture");
   *(void **)&out_double->destroy_graph = dlsym(library, "cuGraphDestroy");
+  *(void **)&out_double->on_capture = dlsym(library, "fake_cuda_on_capture");
+  *(void **)&out_double->synchronize_context = dlsym(library, "cuCtxSynchronize");
   return true;
+}
+
+static void note(void *user, graft_log_level level, const char *line) {
+  cuda_session *s = user;
+  if (level > GRAFT_LOG_WARNING) return;
+  ++s->n_warnings;
+  snprintf(s->warning, sizeof s->warning, "%s", line);
 }
 
 void cuda_session_open(const char *words, cuda_session *s) {
@@ -31,6 +40,9 @@ void cuda_session_open(const char *words, cuda_session *s) {
                                          .devices = devices,
                                          .ignore_environment = true,
                                          .n_threads = 1,
+                                         .log_level = GRAFT_LOG_WARNING,
+                                         .log = note,
+                                         .log_user = s,
                                          .without_builtins = true};
   *s = (cuda_session){0};
   assert_int_equal(graft_context_create(&options, NULL, &s->context), GRAFT_OK);

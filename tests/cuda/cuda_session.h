@@ -14,6 +14,8 @@ typedef struct cuda_double {
   int (*begin_capture)(void *stream, int mode);
   int (*end_capture)(void *stream, void **graph);
   int (*destroy_graph)(void *graph);
+  fake_cuda_on_capture_fn on_capture;
+  int (*synchronize_context)(void);
 } cuda_double;
 
 bool cuda_double_find(cuda_double *out_double);
@@ -23,6 +25,8 @@ typedef struct cuda_session {
   graft_device *cpu, *gpu, *second;  // |second| only with "virtual=2"
   graft_graph *graph;
   int64_t live_objects;  // before: what lost devices held stays
+  int n_warnings;
+  char warning[512];  // the last one in the log
 } cuda_session;
 
 // A context without built-in operators that knows tests.layer.v1 and both devices; |words| are the entry for "cuda".

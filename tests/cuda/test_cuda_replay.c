@@ -1,13 +1,17 @@
 // Plans that are replayed as graphs and plans that are not, against a double of the driver that computes one function.
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include <jansson.h>
 
 #include "cuda_layer.h"
 #include "cuda_session.h"
 #include "graft/cuda.h"
 #include "graft/graft.h"
+#include "tools/graft/gpu_runs.h"
 
 enum { ROWS = 24, COLUMNS = 1024, N = ROWS * COLUMNS, WEIGHT_BYTES = N * 4, N_LAYERS = 12 };
 static const int64_t plenty = (int64_t)1 << 30;
@@ -72,6 +76,46 @@ static void RP1_replays_give_the_bytes_of_ordinary_runs(void **state) {
   assert_int_equal(counts.n_dispatched, 1);
   assert_int_equal(counts.n_captured, 1);
   assert_int_equal(counts.n_replayed, 3);
+  graft_plan_destroy(plan);
+  end(&s);
+}
+
+static void break_capture(void) {
+  (void)cuda.synchronize_context();
+}
+
+static void check_bench_says(const cuda_session *s, const char *text) {
+  char *said = NULL;
+  size_t bytes = 0;
+  FILE *file = open_memstream(&said, &bytes);
+  assert_non_null(file);
+  tool_gpu_runs_print(s->gpu, file);
+  fclose(file);
+  if (strstr(said, text) == NULL) fail_msg("\"%s\" is not in:\n%s", text, said);
+  free(said);
+}
+
+// Other libraries of the process share the context, and may break any capture.
+static void RP1_failed_captures_are_reported_and_not_tried_again(void **state) {
+  (void)state;
+  cuda_session s;
+  begin(plenty, &s);
+  graft_plan *plan = plan_for(&s, (graft_plan_options){.device = s.gpu});
+  check_bench_says(&s, "replayed                0           of 0 runs");
+  cuda.on_capture(break_capture);
+  check_results(&s, plan);
+  assert_int_equal(cuda.get_counts().graph_launches, 0);
+  assert_int_equal(cuda.get_counts().refused_waits, 1);
+  assert_int_equal(counts_of(s.gpu).n_failed_captures, 1);
+  assert_int_equal(s.n_warnings, 1);
+  assert_non_null(strstr(s.warning, "a plan of 12 commands is dispatched and never replayed: capturing a plan"));
+  check_bench_says(&s, "replayed                0           of 4 runs");
+  check_bench_says(&s, "not captured            1           and dispatched instead: capturing a plan");
+  json_t *json = json_object();
+  tool_gpu_runs_describe(s.gpu, json);
+  assert_int_equal(json_integer_value(json_object_get(json, "failed_captures")), 1);
+  assert_non_null(json_string_value(json_object_get(json, "capture_failure")));
+  json_decref(json);
   graft_plan_destroy(plan);
   end(&s);
 }
@@ -144,6 +188,7 @@ int main(void) {
   for (int i = 0; i < N; ++i) x[i] = (float)(i * 7 % 101 - 50);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(RP1_replays_give_the_bytes_of_ordinary_runs),
+      cmocka_unit_test(RP1_failed_captures_are_reported_and_not_tried_again),
       cmocka_unit_test(RP3_several_copies_and_mixed_plans_are_dispatched),
       cmocka_unit_test(RP3_direct_calls_are_dispatched),
       cmocka_unit_test(RP3_runs_are_dispatched_where_the_caller_says_so),

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graft/cuda.h"
 #include "graft/diffusion.h"
 #include "tools/graft/bench_transformer.h"
+#include "tools/graft/gpu_runs.h"
 #include "tools/graft/placement.h"
 #include "tools/graft/progress.h"
 #include "tools/graft/tool.h"
@@ -106,16 +106,9 @@ static graft_status generate_once(graft_pipeline *pipeline, const bench_wishes *
 typedef struct generate_times {
   double first, total, denoise, decode, flops;  // seconds, medians after the first; floating-point operations of a run
   double first_step;                            // from opening the model to the end of the first step
-  double pinned_bytes;                          // the most of host memory that was pinned for the device at one time
-  tool_peaks peaks;                             // of the CPU; for other devices none
+  const graft_device *device;
+  tool_peaks peaks;  // of the CPU; for other devices none
 } generate_times;
-
-static double count_pinned(const graft_device *device) {
-  const graft_cuda_runs_service *service = graft_device_service(device, GRAFT_CUDA_RUNS_SERVICE);
-  graft_cuda_run_counts counts = {.struct_size = sizeof counts};
-  if (service != NULL) service->count(device, &counts);
-  return (double)counts.peak_pinned_bytes;
-}
 
 static graft_status time_generations(graft_context *context, const bench_wishes *w, const char *path,
                                      generate_times *out_times) {
@@ -138,7 +131,7 @@ static graft_status time_generations(graft_context *context, const bench_wishes 
     decode[i] = count.phases.ended[GRAFT_PHASE_DECODE] - count.phases.begun[GRAFT_PHASE_DECODE];
   }
   if (status == GRAFT_OK) status = generate_once(pipeline, w, &count, true, &unused);
-  out_times->pinned_bytes = count_pinned(devices.items[0]);
+  out_times->device = devices.items[0];
   graft_pipeline_close(pipeline);
   GRAFT_TRY(status);
   tool_placement_print(&count.placement);
@@ -159,8 +152,8 @@ static void print_generate(const bench_wishes *w, const generate_times *times) {
   printf("  drawing          %8.3f s\n  decoding         %8.3f s\n", times->denoise, times->decode);
   printf("  work             %8.1f GFLOP     %.1f GFLOP/s", 1e-9 * times->flops, gflops);
   if (peak > 0) printf(", %.0f %% of the f32 peak", 100 * gflops / peak);
-  if (times->pinned_bytes > 0) printf("\n  pinned memory    %8.1f MiB       at most", times->pinned_bytes / (1 << 20));
   printf("\n");
+  tool_gpu_runs_print(times->device, stdout);
   tool_peaks_print(&times->peaks);
 }
 
@@ -168,8 +161,7 @@ static json_t *describe_generate(const bench_wishes *w, const generate_times *ti
   json_t *json = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "first_seconds", times->first, "first_step_seconds",
                            times->first_step, "seconds", times->total, "denoise_seconds", times->denoise,
                            "decode_seconds", times->decode, "flops", times->flops, "runs", (json_int_t)w->n_runs);
-  if (times->pinned_bytes > 0)
-    json_object_set_new(json, "peak_pinned_bytes", json_integer((json_int_t)times->pinned_bytes));
+  tool_gpu_runs_describe(times->device, json);
   if (times->peaks.kind != TOOL_PEAKS_NONE) json_object_set_new(json, "peak", tool_peaks_describe(&times->peaks));
   return json;
 }

@@ -14,6 +14,7 @@
 #include "formats/file.h"
 #include "tools/graft/bench.h"
 #include "tools/graft/device_list.h"
+#include "tools/graft/gpu_runs.h"
 #include "tools/graft/progress.h"
 
 enum { PIXELS_PER_LATENT = 8, N_WARM_UP = 3, MOST_RUNS = 1000 };
@@ -188,13 +189,16 @@ static json_t *describe(const measurement *m) {
   graft_device_describe(m->devices.items[0], &info);
   graft_plan_memory(m->plan, &memory);
   const tool_bench_transformer_wishes *w = m->wishes;
-  return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "device", info.name,
-                   "activations", m->activations->name, "weights", w->type_name, "width", (json_int_t)w->width,
-                   "height", (json_int_t)w->height, "prompt_tokens", (json_int_t)w->n_tokens, "tokens",
-                   (json_int_t)(graft_z_image_n_image_tokens(&m->config, &m->shape) + m->shape.n_caption), "steps",
-                   (int)graft_plan_n_steps(m->plan), "seconds", m->median, "best_seconds", m->best, "plan_seconds",
-                   m->plan_seconds, "flops", m->flops, "tflop_per_s", 1e-12 * m->flops / m->median, "peak_bytes",
-                   (double)memory.peak_bytes, "runs", (json_int_t)w->n_runs);
+  json_t *json =
+      json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "device", info.name,
+                "activations", m->activations->name, "weights", w->type_name, "width", (json_int_t)w->width, "height",
+                (json_int_t)w->height, "prompt_tokens", (json_int_t)w->n_tokens, "tokens",
+                (json_int_t)(graft_z_image_n_image_tokens(&m->config, &m->shape) + m->shape.n_caption), "steps",
+                (int)graft_plan_n_steps(m->plan), "seconds", m->median, "best_seconds", m->best, "plan_seconds",
+                m->plan_seconds, "flops", m->flops, "tflop_per_s", 1e-12 * m->flops / m->median, "peak_bytes",
+                (double)memory.peak_bytes, "runs", (json_int_t)w->n_runs);
+  tool_gpu_runs_describe(m->devices.items[0], json);
+  return json;
 }
 
 static void print(const measurement *m) {
@@ -208,6 +212,7 @@ static void print(const measurement *m) {
          m->plan_seconds);
   printf("  memory           %s, of it weights %s\n", tool_format_bytes((double)memory.peak_bytes, text),
          tool_format_bytes((double)(memory.constant_bytes + memory.packed_bytes), (char[32]){0}));
+  tool_gpu_runs_print(m->devices.items[0], stdout);
 }
 
 int tool_bench_transformer(graft_context *context, const tool_bench_transformer_wishes *wishes) {
