@@ -55,6 +55,18 @@ void graft_cuda_resume_runs(graft_cuda_device *device, bool is_held) {
   if (is_held) pthread_mutex_unlock(&device->turn);
 }
 
+bool graft_cuda_is_captured(graft_cuda_device *device) {
+  CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUresult result = device->driver.cuStreamIsCapturing(device->stream, &state);
+  return result == CUDA_SUCCESS && state == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+graft_status graft_cuda_refuse_captured(graft_cuda_device *device, const char *what, graft_error *error) {
+  if (!graft_cuda_is_captured(device)) return GRAFT_OK;
+  return GRAFT_FAIL(error, GRAFT_E_UNSUPPORTED,
+                    "%s while the device's stream is captured into a graph; do it before or after the capture", what);
+}
+
 graft_status graft_cuda_wait(graft_cuda_device *device, graft_error *error) {
   return graft_cuda_check(device, device->driver.cuStreamSynchronize(device->stream), "waiting for the GPU", error);
 }

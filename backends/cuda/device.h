@@ -65,6 +65,12 @@ void graft_cuda_resume_runs(graft_cuda_device *device, bool is_held);
 // GRAFT_OK for CUDA_SUCCESS; else the error, and whether the device is lost is remembered.
 graft_status graft_cuda_check(graft_cuda_device *device, CUresult result, const char *what, graft_error *error);
 
+// Whether somebody captures the stream into a graph of their own: then work is only put on it, and nothing is waited
+// for. With the device's turn, so that it is not graft's own capture of a plan.
+bool graft_cuda_is_captured(graft_cuda_device *device);
+// GRAFT_E_UNSUPPORTED then, with a sentence that begins with |what|.
+graft_status graft_cuda_refuse_captured(graft_cuda_device *device, const char *what, graft_error *error);
+
 // Waits for all work on the stream.
 graft_status graft_cuda_wait(graft_cuda_device *device, graft_error *error);
 

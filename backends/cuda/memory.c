@@ -113,7 +113,7 @@ static graft_status upload_part(graft_cuda_device *device, CUdeviceptr target, c
 graft_status graft_cuda_upload(void *state, void *target, const void *source, size_t bytes, graft_error *error) {
   graft_cuda_device *device = state;
   GRAFT_TRY(graft_cuda_begin_turn(device, error));
-  graft_status status = GRAFT_OK;
+  graft_status status = graft_cuda_refuse_captured(device, "nothing can be written to the GPU", error);
   for (size_t done = 0; done < bytes && status == GRAFT_OK; done += staging_bytes) {
     const size_t part = bytes - done < staging_bytes ? bytes - done : staging_bytes;
     status = upload_part(device, address_of(target) + done, (const char *)source + done, part, error);
@@ -137,7 +137,7 @@ static graft_status download_part(graft_cuda_device *device, void *target, CUdev
 graft_status graft_cuda_download(void *state, void *target, const void *source, size_t bytes, graft_error *error) {
   graft_cuda_device *device = state;
   GRAFT_TRY(graft_cuda_begin_turn(device, error));
-  graft_status status = GRAFT_OK;
+  graft_status status = graft_cuda_refuse_captured(device, "nothing can be read from the GPU", error);
   for (size_t done = 0; done < bytes && status == GRAFT_OK; done += staging_bytes) {
     const size_t part = bytes - done < staging_bytes ? bytes - done : staging_bytes;
     status = download_part(device, (char *)target + done, address_of(source) + done, part, error);

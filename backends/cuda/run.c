@@ -139,19 +139,28 @@ static uint32_t step_of(const graft_recording *recording, uint32_t command) {
   return step;
 }
 
-// Whether a kernel could not work with its data: the first such record, with which the run fails.
-static graft_status find_fault(graft_recording *recording, const graft_run_control *control, graft_error *error) {
+// Whether a kernel could not work with its data: the first such record, with which the run fails. All are empty then.
+static graft_status find_fault(graft_recording *recording, uint32_t *out_step, graft_error *error) {
   graft_status status = GRAFT_OK;
   for (uint32_t i = 0; i < recording->n_faults; ++i) {
     graft_cuda_fault *fault = &recording->faults[i];
     if (fault->code == 0) continue;
     if (status == GRAFT_OK) {
       status = recording->reports[i](fault, error);
-      if (control->out_step != NULL) *control->out_step = recording->fault_steps[i];
+      if (out_step != NULL) *out_step = recording->fault_steps[i];
     }
     *fault = (graft_cuda_fault){0};
   }
   return status;
+}
+
+// What becomes of a run that ended with |status| once the device is through with it. Of one that failed or was
+// cancelled no record may stay: the next run would be blamed for it.
+static graft_status hear_faults(graft_recording *recording, graft_status status, const graft_run_control *control,
+                                graft_error *error) {
+  const bool is_good = status == GRAFT_OK;
+  graft_status fault = find_fault(recording, is_good ? control->out_step : NULL, is_good ? error : NULL);
+  return is_good ? fault : status;
 }
 
 // One step after another, each finished before it is said to be.
@@ -166,8 +175,7 @@ static graft_status run_watched(graft_recording *recording, uint32_t first, uint
     graft_status waited = graft_cuda_wait(recording->device, status == GRAFT_OK ? error : NULL);
     control->on_step(control->on_step_user, step, true);
     if (status == GRAFT_OK) status = waited;
-    if (status == GRAFT_OK) status = find_fault(recording, control, error);
-    GRAFT_TRY(status);
+    GRAFT_TRY(hear_faults(recording, status, control, error));
   }
   return GRAFT_OK;
 }
@@ -209,19 +217,21 @@ static graft_status run_at_once(graft_recording *recording, uint32_t first, uint
     recording->is_warm = true;
     recording->seconds = seconds_now() - begin;
   }
-  graft_status fault = find_fault(recording, control, status == GRAFT_OK ? error : NULL);
-  return status == GRAFT_OK ? fault : status;
+  return hear_faults(recording, status, control, error);
 }
 
-// Whether somebody captures the stream into a graph of their own: then the work is only put on it.
-static bool is_captured_outside(graft_cuda_device *device) {
-  CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
-  const CUresult result = device->driver.cuStreamIsCapturing(device->stream, &state);
-  return result == CUDA_SUCCESS && state == CU_STREAM_CAPTURE_STATUS_ACTIVE;
-}
-
-// Into that graph goes only what each launch of it repeats.
-static graft_status issue_outside(graft_recording *recording, uint32_t first, uint32_t end, graft_error *error) {
+// Into the graph of somebody who captures the stream goes only what each launch of it repeats.
+static graft_status issue_outside(graft_recording *recording, uint32_t first, uint32_t end,
+                                  const graft_run_control *control, graft_error *error) {
+  if (control->on_step != NULL) {
+    return GRAFT_FAIL(error, GRAFT_E_UNSUPPORTED,
+                      "steps cannot be watched while the device's stream is captured: they run when the graph does");
+  }
+  if (recording->n_faults > 0) {
+    return GRAFT_FAIL(error, GRAFT_E_UNSUPPORTED,
+                      "the plan has a kernel that may find values it cannot work with, and nobody would hear of it "
+                      "when a graph is launched; run it outside of the capture");
+  }
   if (!recording->is_capture_safe) {
     return GRAFT_FAIL(
         error, GRAFT_E_UNSUPPORTED,
@@ -232,6 +242,7 @@ static graft_status issue_outside(graft_recording *recording, uint32_t first, ui
                       "the plan runs in parts, and what is brought between them no graph brings again; run it outside "
                       "of the capture, or on one device without a memory budget");
   }
+  if (should_stop(control)) return fail_cancelled(error);
   return graft_cuda_issue(recording, recording->first_command[first], recording->first_command[end], error);
 }
 
@@ -244,8 +255,8 @@ graft_status graft_cuda_run_beside(graft_recording *recording, uint32_t first, u
   GRAFT_TRY(graft_cuda_begin_turn(device, error));
   if (w.control->out_step != NULL) *w.control->out_step = step_of(recording, recording->first_command[first]);
   graft_status status = GRAFT_OK;
-  if (is_captured_outside(device)) {
-    status = issue_outside(recording, first, end, error);
+  if (graft_cuda_is_captured(device)) {
+    status = issue_outside(recording, first, end, w.control, error);
   } else if (w.control->on_step != NULL) {
     status = run_watched(recording, first, end, &w, error);
   } else {

@@ -40,7 +40,8 @@ graft_status graft_cuda_synchronize(void *state, graft_error *error) {
   const bool is_held = graft_cuda_hold_runs(device);
   graft_status status = graft_cuda_enter(device, error);
   if (status == GRAFT_OK) {
-    status = graft_cuda_wait(device, error);
+    status = graft_cuda_refuse_captured(device, "the GPU cannot be waited for", error);
+    if (status == GRAFT_OK) status = graft_cuda_wait(device, error);
     graft_status copied = wait_for_copies(device, status == GRAFT_OK ? error : NULL);
     if (status == GRAFT_OK) status = copied;
     graft_cuda_leave(device);

@@ -131,6 +131,128 @@ static void RP1_calls_that_are_not_capture_safe_are_never_captured(void **state)
   end(&s);
 }
 
+static void count_steps(void *user, uint32_t step, bool is_end) {
+  (void)step, (void)is_end;
+  ++*(int *)user;
+}
+
+static bool stop_now(void *user) {
+  (void)user;
+  return true;
+}
+
+// Steps of a graph are over when it was launched, and it cannot be stopped half-way.
+static void RP1_outer_captures_are_not_watched_and_end_as_a_whole(void **state) {
+  (void)state;
+  session s;
+  void *graph = NULL;
+  graft_error error = {0};
+  int n_steps = 0;
+  begin(&s);
+  void *stream = graft_cuda_describe(s.device)->stream;
+  graft_recording *recording = record_launches(&s);
+  const graft_run_control watching = {.struct_size = sizeof watching, .on_step = count_steps, .on_step_user = &n_steps};
+  const graft_run_control stopping = {.struct_size = sizeof stopping, .abort = stop_now};
+  assert_int_equal(begin_capture(stream, 0), 0);
+  assert_int_equal(s.backend->run(recording, 0, 1, &watching, &error), GRAFT_E_UNSUPPORTED);
+  assert_non_null(strstr(error.message, "cannot be watched"));
+  assert_int_equal(n_steps, 0);
+  assert_int_equal(s.backend->run(recording, 0, 1, &stopping, &error), GRAFT_E_CANCELLED);
+  assert_int_equal(get_counts().captured, 0);
+  assert_int_equal(run(&s, recording, NULL), GRAFT_OK);
+  assert_int_equal(get_counts().captured, N_COMMANDS);
+  assert_int_equal(end_capture(stream, &graph), 0);
+  assert_int_equal(destroy_graph(graph), 0);
+  s.backend->record_destroy(recording);
+  end(&s);
+}
+
+// What stands in for a kernel that finds a fault, or does not.
+typedef struct fault_call {
+  graft_cuda_fault *fault;
+  const bool *is_bad;
+} fault_call;
+
+static graft_status find_fault(const void *args, void *stream, graft_error *error) {
+  const fault_call *call = args;
+  (void)stream, (void)error;
+  if (*call->is_bad) call->fault->code = 1;
+  return GRAFT_OK;
+}
+
+static graft_status report_fault(const graft_cuda_fault *fault, graft_error *error) {
+  return GRAFT_FAIL(error, GRAFT_E_INVALID, "fault %d", (int)fault->code);
+}
+
+static graft_recording *record_fault(const session *s, const bool *is_bad) {
+  graft_encoder *encoder = NULL;
+  graft_recording *recording = begin_recording(s, &encoder);
+  fault_call args = {.is_bad = is_bad};
+  void *address = NULL;
+  assert_int_equal(graft_cuda_encode_fault(encoder, report_fault, NULL, &address), GRAFT_OK);
+  args.fault = address;
+  const graft_cuda_call call = {.struct_size = sizeof call,
+                                .run = find_fault,
+                                .args = &args,
+                                .args_bytes = sizeof args,
+                                .key_bytes = sizeof args,
+                                .is_capture_safe = true};
+  for (int i = 0; i < N_COMMANDS; ++i) assert_int_equal(graft_cuda_encode_call(encoder, &call, NULL), GRAFT_OK);
+  assert_int_equal(s->backend->record_end(recording, NULL), GRAFT_OK);
+  return recording;
+}
+
+// graft hears of faults when a run of its own is over.
+static void RP1_plans_with_fault_records_are_kept_out_of_the_graphs_of_others(void **state) {
+  (void)state;
+  session s;
+  void *graph = NULL;
+  graft_error error = {0};
+  bool is_bad = true;
+  begin(&s);
+  void *stream = graft_cuda_describe(s.device)->stream;
+  graft_recording *recording = record_fault(&s, &is_bad);
+  assert_int_equal(begin_capture(stream, 0), 0);
+  assert_int_equal(run(&s, recording, &error), GRAFT_E_UNSUPPORTED);
+  assert_non_null(strstr(error.message, "nobody would hear of it"));
+  assert_int_equal(end_capture(stream, &graph), 0);
+  assert_int_equal(destroy_graph(graph), 0);
+  assert_int_equal(run(&s, recording, &error), GRAFT_E_INVALID);
+  is_bad = false;
+  assert_int_equal(run(&s, recording, NULL), GRAFT_OK);
+  s.backend->record_destroy(recording);
+  end(&s);
+}
+
+static bool stop_later(void *user) {
+  return --*(int *)user < 0;
+}
+
+// A run that was cancelled, watched or not, leaves no fault for the next one, and says where it stopped itself.
+static void faults_of_cancelled_runs_are_not_those_of_the_next(void **state) {
+  (void)state;
+  session s;
+  begin(&s);
+  for (int is_watched = 0; is_watched < 2; ++is_watched) {
+    int n_steps = 0, left = 1;
+    uint32_t step = 7;
+    bool is_bad = true;
+    const graft_run_control control = {.struct_size = sizeof control,
+                                       .abort = stop_later,
+                                       .abort_user = &left,
+                                       .on_step = is_watched ? count_steps : NULL,
+                                       .on_step_user = &n_steps,
+                                       .out_step = &step};
+    graft_recording *recording = record_fault(&s, &is_bad);
+    assert_int_equal(s.backend->run(recording, 0, 1, &control, NULL), GRAFT_E_CANCELLED);
+    assert_int_equal(step, 0);
+    is_bad = false;
+    assert_int_equal(run(&s, recording, NULL), GRAFT_OK);
+    s.backend->record_destroy(recording);
+  }
+  end(&s);
+}
+
 // A recording with the same commands takes over the graph of one that is gone, unless that said that it cannot.
 static void RP2_captures_that_need_their_plan_are_not_kept(void **state) {
   (void)state;
@@ -194,6 +316,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(RP1_an_outer_capture_records_the_plan),
       cmocka_unit_test(RP1_calls_that_are_not_capture_safe_are_never_captured),
+      cmocka_unit_test(RP1_outer_captures_are_not_watched_and_end_as_a_whole),
+      cmocka_unit_test(RP1_plans_with_fault_records_are_kept_out_of_the_graphs_of_others),
+      cmocka_unit_test(faults_of_cancelled_runs_are_not_those_of_the_next),
       cmocka_unit_test(RP2_captures_that_need_their_plan_are_not_kept),
       cmocka_unit_test(OP8_older_calls_are_not_bound),
       cmocka_unit_test(BE2_cards_before_turing_are_refused),

@@ -120,6 +120,53 @@ static void RP1_failed_captures_are_reported_and_not_tried_again(void **state) {
   end(&s);
 }
 
+static void check_refused(const cuda_session *s, graft_status status, const char *text) {
+  assert_int_equal(status, GRAFT_E_UNSUPPORTED);
+  const char *message = graft_context_error(s->context)->message;
+  if (strstr(message, text) == NULL) fail_msg("\"%s\" is not in: %s", text, message);
+}
+
+// A graph that others capture would copy from memory of graft's that holds something else by then.
+static void RP1_what_the_host_moves_is_kept_out_of_the_graphs_of_others(void **state) {
+  (void)state;
+  cuda_session s;
+  void *graph = NULL;
+  begin(plenty, &s);
+  graft_plan *plan = plan_for(&s, (graft_plan_options){.device = s.gpu});
+  const graft_backend_def *backend = graft_device_backend(s.gpu);
+  graft_error error = {0};
+  assert_int_equal(cuda_session_run(plan, x, expected, sizeof x), GRAFT_OK);
+  assert_int_equal(cuda.begin_capture(graft_cuda_describe(s.gpu)->stream, 0), 0);
+  check_refused(&s, graft_plan_write(plan, 0, x, sizeof x), "nothing can be written to the GPU while");
+  check_refused(&s, graft_plan_read(plan, 0, got, sizeof got), "nothing can be read from the GPU while");
+  assert_int_equal(backend->synchronize(graft_device_state(s.gpu), &error), GRAFT_E_UNSUPPORTED);
+  assert_int_equal(graft_plan_run(plan, NULL), GRAFT_OK);
+  assert_int_equal(cuda.end_capture(graft_cuda_describe(s.gpu)->stream, &graph), 0);
+  assert_int_equal(cuda.get_counts().captured, N_LAYERS);
+  assert_int_equal(cuda.get_counts().refused_waits, 0);
+  assert_int_equal(cuda.destroy_graph(graph), 0);
+  check_results(&s, plan);
+  graft_plan_destroy(plan);
+  end(&s);
+}
+
+static void RP1_mixed_plans_are_kept_out_of_the_graphs_of_others(void **state) {
+  (void)state;
+  cuda_session s;
+  void *graph = NULL;
+  begin(8 * WEIGHT_BYTES, &s);
+  graft_device *const devices[] = {s.gpu, s.cpu};
+  graft_plan *plan = plan_for(&s, (graft_plan_options){.devices = devices, .n_devices = 2});
+  assert_int_equal(graft_plan_write(plan, 0, x, sizeof x), GRAFT_OK);
+  assert_int_equal(cuda.begin_capture(graft_cuda_describe(s.gpu)->stream, 0), 0);
+  check_refused(&s, graft_plan_run(plan, NULL), "while the device's stream is captured");
+  assert_int_equal(cuda.end_capture(graft_cuda_describe(s.gpu)->stream, &graph), 0);
+  assert_int_equal(cuda.destroy_graph(graph), 0);
+  check_results(&s, plan);
+  graft_plan_destroy(plan);
+  end(&s);
+}
+
 // The host moves values between such runs, or makes no second one.
 static void RP3_several_copies_and_mixed_plans_are_dispatched(void **state) {
   (void)state;
@@ -189,6 +236,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(RP1_replays_give_the_bytes_of_ordinary_runs),
       cmocka_unit_test(RP1_failed_captures_are_reported_and_not_tried_again),
+      cmocka_unit_test(RP1_what_the_host_moves_is_kept_out_of_the_graphs_of_others),
+      cmocka_unit_test(RP1_mixed_plans_are_kept_out_of_the_graphs_of_others),
       cmocka_unit_test(RP3_several_copies_and_mixed_plans_are_dispatched),
       cmocka_unit_test(RP3_direct_calls_are_dispatched),
       cmocka_unit_test(RP3_runs_are_dispatched_where_the_caller_says_so),
