@@ -153,8 +153,7 @@ static graft_status measure_all(products *p, graft_error *error, graft_device_pe
     graft_error details = {0};
     graft_status status = measure(p, (graft_device_product)i, &details, &seconds);
     // A library or card that has no such product says so when it is asked for an algorithm.
-    const bool is_missing = status == GRAFT_E_UNSUPPORTED || (status == GRAFT_E_DEVICE && i == GRAFT_PRODUCT_F8);
-    if (status != GRAFT_OK && !is_missing) {
+    if (status != GRAFT_OK && status != GRAFT_E_UNSUPPORTED) {
       if (error != NULL) *error = details;
       return status;
     }
@@ -167,13 +166,17 @@ static graft_status measure_all(products *p, graft_error *error, graft_device_pe
 graft_status graft_device_peak_products(graft_device *device, int64_t side, graft_error *error,
                                         graft_device_peaks *peaks) {
   graft_cuda_blas blas = {.struct_size = sizeof blas};
-  graft_error missing = {0};
+  graft_error details = {0};
   if (graft_cuda_describe(device) == NULL) return GRAFT_OK;
-  // Without the library there are no products.
-  if (graft_cuda_blas_open(device, false, &missing, &blas) != GRAFT_OK) return GRAFT_OK;
+  graft_status status = graft_cuda_blas_open(device, false, &details, &blas);
+  if (status == GRAFT_E_NOT_FOUND) return GRAFT_OK;  // without the library there are no products
+  if (status != GRAFT_OK) {
+    if (error != NULL) *error = details;
+    return status;
+  }
   products p = {
       .device = device, .backend = graft_device_backend(device), .state = graft_device_state(device), .side = side};
-  graft_status status = measure_all(&p, error, peaks);
+  status = measure_all(&p, error, peaks);
   release(&p);
   return status;
 }

@@ -16,6 +16,15 @@ static void *open_library(const char *const names[2]) {
   return handle;
 }
 
+static graft_status fail_to_find(const char *const names[2], const char *name, graft_error *error) {
+  void *handle = open_library(names);
+  if (handle == NULL) {
+    return GRAFT_FAIL(error, GRAFT_E_NOT_FOUND, "neither %s nor %s is installed", names[0], names[1]);
+  }
+  (void)dlclose(handle);
+  return GRAFT_FAIL(error, GRAFT_E_DEVICE, "%s or %s is installed, but has no %s", names[0], names[1], name);
+}
+
 static void *find_in(const char *const names[2], const char *name) {
   void *handle = open_library(names);
   if (handle == NULL) return NULL;
@@ -24,28 +33,19 @@ static void *find_in(const char *const names[2], const char *name) {
   return symbol;
 }
 
-static void *find_lt_symbol(const char *name) {
-  static const char *const names[2] = {"libcublasLt.so.13", "libcublasLt.so.12"};
-  return find_in(names, name);
-}
-
-static void *find_cublas_symbol(const char *name) {
-  static const char *const names[2] = {"libcublas.so.13", "libcublas.so.12"};
-  return find_in(names, name);
-}
+static const char *const lt_names[2] = {"libcublasLt.so.13", "libcublasLt.so.12"};
+static const char *const cublas_names[2] = {"libcublas.so.13", "libcublas.so.12"};
 
 static void *find_symbol(const char *name) {
   static const char lt[] = "cublasLt";
-  return strncmp(name, lt, sizeof lt - 1) == 0 ? find_lt_symbol(name) : find_cublas_symbol(name);
+  return strncmp(name, lt, sizeof lt - 1) == 0 ? find_in(lt_names, name) : find_in(cublas_names, name);
 }
 
 static graft_status open_lt_handle(graft_cuda_device *device, graft_error *error) {
   if (device->lt != NULL) return GRAFT_OK;
   __typeof__(cublasLtCreate) *create = NULL;
-  *(void **)&create = find_lt_symbol("cublasLtCreate");
-  if (create == NULL) {
-    return GRAFT_FAIL(error, GRAFT_E_DEVICE, "cublasLt is not installed: neither libcublasLt.so.13 nor .12 is found");
-  }
+  *(void **)&create = find_in(lt_names, "cublasLtCreate");
+  if (create == NULL) return fail_to_find(lt_names, "cublasLtCreate", error);
   cublasLtHandle_t handle = NULL;
   const cublasStatus_t result = create(&handle);
   if (result != CUBLAS_STATUS_SUCCESS) {
@@ -59,11 +59,10 @@ static graft_status open_cublas_handle(graft_cuda_device *device, graft_error *e
   if (device->cublas != NULL) return GRAFT_OK;
   __typeof__(cublasCreate_v2) *create = NULL;
   __typeof__(cublasSetStream_v2) *set_stream = NULL;
-  *(void **)&create = find_cublas_symbol("cublasCreate_v2");
-  *(void **)&set_stream = find_cublas_symbol("cublasSetStream_v2");
-  if (create == NULL || set_stream == NULL) {
-    return GRAFT_FAIL(error, GRAFT_E_DEVICE, "cublas is not installed: neither libcublas.so.13 nor .12 is found");
-  }
+  *(void **)&create = find_in(cublas_names, "cublasCreate_v2");
+  *(void **)&set_stream = find_in(cublas_names, "cublasSetStream_v2");
+  if (create == NULL) return fail_to_find(cublas_names, "cublasCreate_v2", error);
+  if (set_stream == NULL) return fail_to_find(cublas_names, "cublasSetStream_v2", error);
   cublasHandle_t handle = NULL;
   cublasStatus_t result = create(&handle);
   if (result == CUBLAS_STATUS_SUCCESS) result = set_stream(handle, device->stream);
@@ -92,10 +91,10 @@ graft_status graft_cuda_blas_open(const graft_device *device, bool has_cublas, g
 
 void graft_cuda_blas_close(graft_cuda_device *device) {
   __typeof__(cublasLtDestroy) *destroy_lt = NULL;
-  if (device->lt != NULL) *(void **)&destroy_lt = find_lt_symbol("cublasLtDestroy");
+  if (device->lt != NULL) *(void **)&destroy_lt = find_in(lt_names, "cublasLtDestroy");
   if (destroy_lt != NULL) (void)destroy_lt(device->lt);
   __typeof__(cublasDestroy_v2) *destroy = NULL;
-  if (device->cublas != NULL) *(void **)&destroy = find_cublas_symbol("cublasDestroy_v2");
+  if (device->cublas != NULL) *(void **)&destroy = find_in(cublas_names, "cublasDestroy_v2");
   if (destroy != NULL) (void)destroy(device->cublas);
   device->lt = device->cublas = NULL;
 }

@@ -3,9 +3,21 @@
 #include <cublasLt.h>
 #include <string.h>
 
+void fake_cublaslt_fail(int type, int status);
+
 static char anything;
+static char layouts[256];  // by type
+static int failing_type = -1, failure;
+
+// Products of |type| (cudaDataType) have no algorithm, with |status|; of type -1: the library does not start. 0: all
+// goes well again.
+void fake_cublaslt_fail(int type, int status) {
+  failing_type = type;
+  failure = status;
+}
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
+  if (failing_type < 0 && failure != 0) return (cublasStatus_t)failure;
   *handle = (cublasLtHandle_t)(void *)&anything;
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -34,8 +46,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, cublasL
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, cudaDataType type, uint64_t rows,
                                           uint64_t columns, int64_t step) {
-  (void)type, (void)rows, (void)columns, (void)step;
-  *layout = (cublasLtMatrixLayout_t)(void *)&anything;
+  (void)rows, (void)columns, (void)step;
+  *layout = (cublasLtMatrixLayout_t)(void *)&layouts[type];
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -73,7 +85,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t preference, int n_wanted,
                                               cublasLtMatmulHeuristicResult_t found[], int *n_found) {
-  (void)handle, (void)operation, (void)a, (void)b, (void)c, (void)d, (void)preference;
+  (void)handle, (void)operation, (void)b, (void)c, (void)d, (void)preference;
+  if (failing_type >= 0 && (const char *)(const void *)a == &layouts[failing_type]) return (cublasStatus_t)failure;
   *n_found = n_wanted > 0;
   if (n_wanted > 0) memset(found, 0, sizeof *found);
   return CUBLAS_STATUS_SUCCESS;

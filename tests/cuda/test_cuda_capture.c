@@ -7,6 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "backends/cuda/device.h"
 #include "fake_libcuda.h"
 #include "graft/cuda.h"
 #include "graft/graft.h"
@@ -304,6 +305,23 @@ static void BE2_cards_before_turing_are_refused(void **state) {
   end(&s);
 }
 
+// Tensor cores multiply integers from 7.2 on.
+static void SV3_integer_products_are_a_matter_of_the_card(void **state) {
+  (void)state;
+  static const struct {
+    int major, minor;
+    bool has_int8;
+  } cards[] = {{7, 0, false}, {7, 2, true}, {7, 5, true}, {9, 0, true}, {12, 0, true}};
+  for (size_t i = 0; i < sizeof cards / sizeof cards[0]; ++i) {
+    static graft_cuda_device device;
+    device.info.compute_major = cards[i].major;
+    device.info.compute_minor = cards[i].minor;
+    const graft_cuda_blas_service *blas = graft_cuda_service(&device, GRAFT_GPU_BLAS_SERVICE);
+    assert_int_equal(blas->has_int8, cards[i].has_int8);
+    assert_ptr_equal(graft_cuda_service(&device, GRAFT_CUDA_BLAS_SERVICE), blas);
+  }
+}
+
 int main(void) {
   void *library = dlopen(FAKE_LIBCUDA, RTLD_NOW);
   if (library == NULL) return 1;
@@ -321,6 +339,7 @@ int main(void) {
       cmocka_unit_test(faults_of_cancelled_runs_are_not_those_of_the_next),
       cmocka_unit_test(RP2_captures_that_need_their_plan_are_not_kept),
       cmocka_unit_test(OP8_older_calls_are_not_bound),
+      cmocka_unit_test(SV3_integer_products_are_a_matter_of_the_card),
       cmocka_unit_test(BE2_cards_before_turing_are_refused),
   };
   return cmocka_run_group_tests_name("cuda_capture", tests, NULL, NULL);

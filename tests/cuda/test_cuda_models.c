@@ -11,6 +11,8 @@
 #include "graft/graft.h"
 #include "testing/device_peak.h"
 
+static void (*fail_product)(int type, int status);
+
 static graft_context *open_context(graft_device **out_device) {
   char devices[600];
   graft_context *context = NULL;
@@ -123,14 +125,42 @@ static void peaks_are_measured(void **state) {
   graft_context_destroy(context);
 }
 
+// Only what is not there is missing.
+static void what_fails_is_no_missing_peak(void **state) {
+  (void)state;
+  enum { R_8I = 3, R_8F_E4M3 = 28, ARCH_MISMATCH = 8, INTERNAL_ERROR = 14, NOT_SUPPORTED = 15, NOT_INITIALIZED = 1 };
+  static const struct {
+    int type, result, product;
+    graft_status status;
+  } cases[] = {{R_8F_E4M3, NOT_SUPPORTED, GRAFT_PRODUCT_F8, GRAFT_OK},
+               {R_8F_E4M3, INTERNAL_ERROR, GRAFT_PRODUCT_F8, GRAFT_E_DEVICE},
+               {R_8I, ARCH_MISMATCH, GRAFT_PRODUCT_I8, GRAFT_OK},
+               {R_8I, INTERNAL_ERROR, GRAFT_PRODUCT_I8, GRAFT_E_DEVICE},
+               {-1, NOT_INITIALIZED, 0, GRAFT_E_DEVICE}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+    graft_device *device = NULL;
+    graft_context *context = open_context(&device);
+    graft_device_peaks peaks;
+    graft_error error = {0};
+    fail_product(cases[i].type, cases[i].result);
+    assert_int_equal(graft_device_peaks_measure(device, 1 << 20, 64, &error, &peaks), cases[i].status);
+    assert_int_equal(error.message[0] != '\0', cases[i].status != GRAFT_OK);
+    for (int k = 0; k < GRAFT_N_PRODUCTS && cases[i].status == GRAFT_OK; ++k)
+      assert_int_equal(peaks.teraops[k] > 0, k != cases[i].product);
+    fail_product(-1, 0);
+    graft_context_destroy(context);
+  }
+}
+
 int main(void) {
   // The backend asks for the library by this name, and is given what is there already.
-  if (dlopen(FAKE_CUBLASLT, RTLD_NOW | RTLD_GLOBAL) == NULL) return 1;
+  void *library = dlopen(FAKE_CUBLASLT, RTLD_NOW | RTLD_GLOBAL);
+  if (library == NULL) return 1;
+  *(void **)&fail_product = dlsym(library, "fake_cublaslt_fail");
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(float32_has_kernels_for_everything),
-      cmocka_unit_test(half_has_kernels_for_everything),
-      cmocka_unit_test(int8_has_kernels_for_everything),
-      cmocka_unit_test(peaks_are_measured),
+      cmocka_unit_test(float32_has_kernels_for_everything), cmocka_unit_test(half_has_kernels_for_everything),
+      cmocka_unit_test(int8_has_kernels_for_everything),    cmocka_unit_test(peaks_are_measured),
+      cmocka_unit_test(what_fails_is_no_missing_peak),
   };
   return cmocka_run_group_tests_name("cuda_models", tests, NULL, NULL);
 }

@@ -26,6 +26,9 @@ static graft_status find_functions(void *(*find_symbol)(const char *), graft_err
 
 static graft_status check(cublasStatus_t result, const char *what, graft_error *error) {
   if (result == CUBLAS_STATUS_SUCCESS) return GRAFT_OK;
+  if (result == CUBLAS_STATUS_NOT_SUPPORTED || result == CUBLAS_STATUS_ARCH_MISMATCH) {
+    return GRAFT_FAIL(error, GRAFT_E_UNSUPPORTED, "cublasLt does not have this product on this device");
+  }
   return GRAFT_FAIL(error, GRAFT_E_DEVICE, "cublasLt fails when %s: status %d", what, (int)result);
 }
 
