@@ -9,6 +9,15 @@
 enum { INTERRUPTED = 130, N_TRIES = 4 };
 static const double limit_seconds = 0.2;
 
+// Waits until the program says |sign| on standard error.
+static void await(const program *running, const char *sign) {
+  for (bool is_there = false; !is_there; test_sleep(0.002)) {
+    char *errors = program_errors(running);
+    is_there = strstr(errors, sign) != NULL;
+    free(errors);
+  }
+}
+
 // Starts a long generation and waits until it says |sign| on standard error, or for |seconds| when it is NULL.
 static program start(const temp_folder *folder, const char *size, const char *sign, double seconds) {
   const char *const arguments[] = {"generate",
@@ -28,13 +37,7 @@ static program start(const temp_folder *folder, const char *size, const char *si
                                    "p.json",
                                    NULL};
   program running = program_start(&(program_call){.folder = folder->path, .arguments = arguments});
-  while (sign != NULL) {
-    char *errors = program_errors(&running);
-    const bool is_there = strstr(errors, sign) != NULL;
-    free(errors);
-    if (is_there) break;
-    test_sleep(0.005);
-  }
+  if (sign != NULL) await(&running, sign);
   test_sleep(seconds);
   return running;
 }
@@ -84,6 +87,35 @@ static void stops_while_decoding(void **state) {
   assert_stops_soon("640x512", "drawing: 1/1", 0.4);
 }
 
+// Between two pictures of several the program says which there are and which there are not.
+static void stops_between_pictures(void **state) {
+  (void)state;
+  const char *const arguments[] = {"generate",   "-p", "x",       "--steps", "1",  "--size", "256x256",
+                                   "--guidance", "0",  "--batch", "8",       "-o", "a.png",  NULL};
+  bool is_hit = false;
+  for (int i = 0; i < 8 && !is_hit; ++i) {
+    const temp_folder folder = temp_folder_create();
+    program running = program_start(&(program_call){.folder = folder.path, .arguments = arguments});
+    await(&running, "wrote a-1.png");
+    assert_int_equal(kill(running.process, SIGINT), 0);
+    program_result result = program_finish(&running);
+    const size_t n = temp_folder_count(&folder);
+    is_hit = n < 8;
+    assert_code(&result, is_hit ? INTERRUPTED : 0);
+    if (is_hit) {
+      char said[128];
+      snprintf(said, sizeof said, "graft: interrupted\ngraft: %zu of 8 pictures %s written: a-1.png", n,
+               n == 1 ? "was" : "were");
+      assert_holds(result.errors, said);
+      snprintf(said, sizeof said, "; not a-%zu.png%s\n", n + 1, n < 7 ? " to a-8.png" : "");
+      assert_holds(result.errors, said);
+    }
+    program_result_release(&result);
+    temp_folder_remove(&folder);
+  }
+  assert_true(is_hit);
+}
+
 static void next_run_is_right(void **state) {
   (void)state;
   const temp_folder folder = temp_folder_create();
@@ -103,9 +135,8 @@ static void next_run_is_right(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(stops_while_starting),
-      cmocka_unit_test(stops_while_drawing),
-      cmocka_unit_test(stops_while_decoding),
+      cmocka_unit_test(stops_while_starting), cmocka_unit_test(stops_while_drawing),
+      cmocka_unit_test(stops_while_decoding), cmocka_unit_test(stops_between_pictures),
       cmocka_unit_test(next_run_is_right),
   };
   return cmocka_run_group_tests_name("cli.interrupt", tests, NULL, NULL);

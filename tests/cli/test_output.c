@@ -206,11 +206,39 @@ static void progress_fits_the_terminal(void **state) {
     assert_holds(text, "drawing");
     for (const char *line = strstr(text, redraw); line != NULL; line = strstr(line, redraw)) {
       line += strlen(redraw);
-      assert_in_range(strcspn(line, "\r\n"), 1, widths[i] - 1);
+      const size_t n = strcspn(line, "\r\n");
+      assert_in_range(n, 1, widths[i] - 1);
+      // What is shown is whole.
+      if (memchr(line, '.', n) != NULL) assert_memory_equal(line + n - 6, "s left", 6);
     }
     close(terminal);
     close(screen);
   }
+}
+
+// What ends the program at once ends the line of progress first.
+static void last_words_begin_a_line(void **state) {
+  (void)state;
+  static char text[1 << 18];
+  size_t n = 0;
+  const temp_path vae = temp_folder_join(&model, "vae/diffusion_pytorch_model.safetensors");
+  const char *const arguments[] = {"generate", "-m", model.path, "-p", "x", "--steps", "1000", "-o", "a.png", NULL};
+  open_terminal(80);
+  program running =
+      program_start(&(program_call){.folder = model.path, .prepare = show_errors_on_screen, .arguments = arguments});
+  bool is_cut = false;
+  for (int i = 0; i < 4000 && strstr(text, "cut short") == NULL && n < sizeof text - 1; ++i) {
+    const ssize_t got = read(terminal, text + n, sizeof text - 1 - n);
+    if (got > 0) n += (size_t)got;
+    if (!is_cut && strstr(text, "drawing") != NULL) is_cut = truncate(vae.text, 0) == 0;
+    test_sleep(0.002);
+  }
+  program_result result = program_finish(&running);
+  assert_code(&result, 1);
+  assert_holds(text, "\r\ngraft: a file was cut short");
+  program_result_release(&result);
+  close(terminal);
+  close(screen);
 }
 
 static void columns_of_a_plan_stand_below_each_other(void **state) {
@@ -234,6 +262,7 @@ int main(void) {
       OUTPUT_TEST(ops_are_listed_with_kernels),
       OUTPUT_TEST(devices_have_memory),
       OUTPUT_TEST(model_is_described),
+      OUTPUT_TEST(last_words_begin_a_line),
       OUTPUT_TEST(columns_of_a_plan_stand_below_each_other),
       OUTPUT_TEST(plan_shows_steps_and_memory),
       OUTPUT_TEST(names_that_are_no_text_still_give_json),

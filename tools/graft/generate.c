@@ -33,6 +33,7 @@ typedef struct session {
   tool_dump dump;
   bool wants_dump, is_quiet;
   graft_error *error;
+  uint32_t n_written;  // pictures
 } session;
 
 static void on_progress(void *user, graft_generate_phase phase, uint32_t n_done, uint32_t n_steps) {
@@ -124,7 +125,10 @@ static graft_status write_image(const wishes *w, const graft_generate_request *r
 
 static graft_status write_outputs(const wishes *w, const graft_generate_request *request, session *s,
                                   const graft_generate_result *result) {
-  for (uint32_t i = 0; i < result->n_images; ++i) GRAFT_TRY(write_image(w, request, result, i, s->error));
+  for (; s->n_written < result->n_images; ++s->n_written) {
+    if (tool_is_interrupted(NULL)) return GRAFT_FAIL(s->error, GRAFT_E_CANCELLED, "interrupted");
+    GRAFT_TRY(write_image(w, request, result, s->n_written, s->error));
+  }
   if (w->dump != NULL) GRAFT_TRY(tool_dump_write(&s->dump, w->dump, s->error));
   if (w->profile != NULL) GRAFT_TRY(tool_profile_write(s->profile, w->profile, s->error));
   return GRAFT_OK;
@@ -187,15 +191,37 @@ static void fill_request(const graft_pipeline *pipeline, const wishes *w, graft_
   request->height = (int32_t)w->size[1];
 }
 
-static graft_status run_request(graft_context *context, const char *model, const wishes *w, graft_weight_type type) {
-  graft_error *error = graft_context_error_slot(context);
+// What of several files there is although the command failed.
+static void tell_what_is_written(const wishes *w, uint32_t n_written) {
+  char first[TOOL_PATH_BYTES], last[TOOL_PATH_BYTES];
+  const uint32_t n = (uint32_t)w->n_images;
+  if (image_path(w, 0, NULL, first) != GRAFT_OK || image_path(w, n_written - 1, NULL, last) != GRAFT_OK) return;
+  fprintf(stderr, "graft: %u of %u picture%s %s written: %s%s%s", (unsigned)n_written, (unsigned)n, tool_s(n),
+          n_written == 1 ? "was" : "were", first, n_written > 1 ? " to " : "", n_written > 1 ? last : "");
+  if (n_written < n && image_path(w, n_written, NULL, first) == GRAFT_OK &&
+      image_path(w, n - 1, NULL, last) == GRAFT_OK)
+    fprintf(stderr, "; not %s%s%s", first, n - n_written > 1 ? " to " : "", n - n_written > 1 ? last : "");
+  fprintf(stderr, "\n");
+}
+
+static int report(const wishes *w, const session *s) {
+  if (s->n_written == 0) return tool_report(s->error);
+  const bool is_interrupted = s->error->status == GRAFT_E_CANCELLED && tool_is_interrupted(NULL);
+  if (is_interrupted) fprintf(stderr, "graft: interrupted\n");
+  const int code = is_interrupted ? TOOL_INTERRUPTED : tool_report(s->error);
+  tell_what_is_written(w, s->n_written);
+  return code;
+}
+
+static graft_status run_request(graft_context *context, const char *model, const wishes *w, graft_weight_type type,
+                                session *s) {
+  graft_error *error = s->error;
   GRAFT_TRY(probe_outputs(w, error));
   uint64_t seeds[MAX_BATCH];
   for (int64_t i = 0; i < w->n_images; ++i) seeds[i] = w->seed + (uint64_t)i;
   graft_pipeline *pipeline = NULL;
   graft_safetensors *noise_file = NULL;
   graft_view noise = {0};
-  session s = {.is_quiet = w->is_quiet, .error = error};
   tool_device_list devices = {.n = 0};
   graft_pipeline_options options = {.struct_size = sizeof options, .transformer = w->transformer, .type = type};
   graft_status status = tool_device_list_open(context, w->devices, &devices);
@@ -208,10 +234,10 @@ static graft_status run_request(graft_context *context, const char *model, const
     fill_request(pipeline, w, &request);
     request.seeds = seeds;
     if (w->noise != NULL) request.noise = &noise;
-    status = generate(pipeline, w, &request, &s);
+    status = generate(pipeline, w, &request, s);
   }
-  tool_profile_destroy(s.profile);
-  tool_dump_release(&s.dump);
+  tool_profile_destroy(s->profile);
+  tool_dump_release(&s->dump);
   graft_safetensors_close(noise_file);
   graft_pipeline_close(pipeline);
   return status;
@@ -279,8 +305,9 @@ static int run(const tool_command *self, int argc, char **argv) {
   tool_catch_interrupt();
   graft_context *context = tool_open_planning_context(&(tool_planning){w.n_threads, w.fusion, w.devices});
   if (context == NULL) return TOOL_FAILED;
-  graft_status status = run_request(context, model, &w, type);
-  int code = status == GRAFT_OK ? TOOL_OK : tool_report(graft_context_error(context));
+  session s = {.is_quiet = w.is_quiet, .error = graft_context_error_slot(context)};
+  graft_status status = run_request(context, model, &w, type, &s);
+  int code = status == GRAFT_OK ? TOOL_OK : report(&w, &s);
   graft_context_destroy(context);
   return code;
 }

@@ -6,6 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tools/graft/tool.h"
+
 enum { BAR_WIDTH = 24, COLUMNS = 80 };
 
 static const char *const phase_names[] = {"preparing", "reading the prompt", "loading", "drawing", "decoding"};
@@ -27,6 +29,7 @@ double tool_progress_elapsed(const tool_progress *progress) {
 void tool_progress_end(tool_progress *progress) {
   if (progress->has_open_line) fputc('\n', stderr);
   progress->has_open_line = false;
+  tool_leave_line_open(false);
 }
 
 static int count_columns(void) {
@@ -34,8 +37,16 @@ static int count_columns(void) {
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : COLUMNS;
 }
 
-static void draw_line(tool_progress *progress, graft_generate_phase phase, uint32_t n_done, uint32_t n_steps) {
-  char bar[BAR_WIDTH + 1], left[64] = "", line[160];
+// A line that wraps could not be drawn over.
+void tool_progress_draw(tool_progress *progress, const char *line) {
+  fprintf(stderr, "\r\033[K%.*s", count_columns() - 1, line);
+  fflush(stderr);
+  progress->has_open_line = true;
+  tool_leave_line_open(true);
+}
+
+static void draw_phase(tool_progress *progress, graft_generate_phase phase, uint32_t n_done, uint32_t n_steps) {
+  char bar[BAR_WIDTH + 1], left[64] = "", line[192];
   uint32_t filled = n_steps == 0 ? 0 : (uint32_t)((uint64_t)BAR_WIDTH * n_done / n_steps);
   memset(bar, ' ', BAR_WIDTH);
   memset(bar, '#', filled);
@@ -43,21 +54,19 @@ static void draw_line(tool_progress *progress, graft_generate_phase phase, uint3
   const double elapsed = tool_now() - progress->phase_started;
   if (n_done > 0 && n_done < n_steps)
     snprintf(left, sizeof left, "  %.2f s/step, %.0f s left", elapsed / n_done, elapsed / n_done * (n_steps - n_done));
-  // A line that wraps could not be drawn over, so the bar goes where it does not fit.
+  // Where not all of it fits the bar goes first, then the time that is left: what stays is whole.
   const int columns = count_columns();
-  if (columns >= COLUMNS)
-    snprintf(line, sizeof line, "%-18s [%s] %u/%u%s", phase_names[phase], bar, n_done, n_steps, left);
-  else snprintf(line, sizeof line, "%s %u/%u%s", phase_names[phase], n_done, n_steps, left);
-  fprintf(stderr, "\r\033[K%.*s", columns - 1, line);
-  progress->has_open_line = true;
+  int n = snprintf(line, sizeof line, "%-18s [%s] %u/%u%s", phase_names[phase], bar, n_done, n_steps, left);
+  if (n >= columns) n = snprintf(line, sizeof line, "%s %u/%u%s", phase_names[phase], n_done, n_steps, left);
+  if (n >= columns) snprintf(line, sizeof line, "%s %u/%u", phase_names[phase], n_done, n_steps);
+  tool_progress_draw(progress, line);
 }
 
 void tool_progress_report(void *user, graft_generate_phase phase, uint32_t n_done, uint32_t n_steps) {
   tool_progress *progress = user;
   if (n_done == 0) progress->phase_started = tool_now();
   if (progress->is_terminal) {
-    draw_line(progress, phase, n_done, n_steps);
-    fflush(stderr);
+    draw_phase(progress, phase, n_done, n_steps);
     return;
   }
   if (n_steps == 0 || n_done != n_steps || n_done == 0) return;

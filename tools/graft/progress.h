@@ -16,6 +16,9 @@ void tool_progress_begin(tool_progress *progress);
 // Fits graft_generate_callbacks.on_progress; |user| is a tool_progress.
 void tool_progress_report(void *user, graft_generate_phase phase, uint32_t n_done, uint32_t n_steps);
 
+// Draws |line| over the one before, cut where the terminal ends.
+void tool_progress_draw(tool_progress *progress, const char *line);
+
 // Ends an open line, so that what follows begins on a line of its own.
 void tool_progress_end(tool_progress *progress);
 

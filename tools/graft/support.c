@@ -13,10 +13,24 @@
 #include "tools/graft/device_list.h"
 #include "tools/graft/tool.h"
 
-static volatile sig_atomic_t interrupt_count;
+static volatile sig_atomic_t interrupt_count, is_line_open;
+
+void tool_leave_line_open(bool is_open) {
+  is_line_open = is_open;
+}
+
+// For handlers of signals, after which the program ends.
+static void say(const char *text, size_t bytes) {
+  ssize_t written = is_line_open ? write(STDERR_FILENO, "\n", 1) : 0;
+  if (bytes > 0) written = write(STDERR_FILENO, text, bytes);
+  (void)written;
+}
 
 static void on_interrupt(int signal_number) {
-  if (interrupt_count != 0) _exit(128 + signal_number);
+  if (interrupt_count != 0) {
+    say("", 0);
+    _exit(128 + signal_number);
+  }
   interrupt_count = 1;
 }
 
@@ -40,8 +54,7 @@ static void on_lost_page(int signal_number) {
   while (atomic_flag_test_and_set(&page_is_lost)) (void)pause();
   static const char text[] =
       "graft: a file was cut short while it was in use, or its disk failed; run again once it is whole\n";
-  const ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
-  (void)written;
+  say(text, sizeof text - 1);
   _exit(TOOL_FAILED);
 }
 

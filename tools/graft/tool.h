@@ -96,6 +96,9 @@ void tool_reserve_streams(void);
 void tool_catch_interrupt(void);
 bool tool_is_interrupted(void *unused);
 
+// Whether what stands on standard error is a line without an end: whoever ends the program at once ends it first.
+void tool_leave_line_open(bool is_open);
+
 // Ends the program with a sentence and TOOL_FAILED where it would die of a mapped file that another process cut short.
 void tool_catch_lost_pages(void);
 
@@ -109,6 +112,11 @@ int tool_finish_output(int code);
 int tool_print_json(struct json_t *value);
 // |text| as a JSON string. Names of files may be no UTF-8: bytes that JSON cannot hold become question marks then.
 struct json_t *tool_json_text(const char *text);
+
+// The end of a noun behind the number |n|.
+static inline const char *tool_s(uint64_t n) {
+  return n == 1 ? "" : "s";
+}
 
 // "12.3 MiB", "1.5 GiB" into |text|; returns it.
 const char *tool_format_bytes(double bytes, char text[32]);
