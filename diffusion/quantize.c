@@ -209,6 +209,7 @@ static graft_status write_file(quantize_job *job) {
   job->report->bytes = graft_safetensors_output_bytes(output);
   job->report->n_tensors = job->n_tensors;
   graft_status status = write_entries(job, output);
+  if (status == GRAFT_OK) status = graft_weights_check(job->weights, job->error);
   if (status == GRAFT_OK) return graft_safetensors_output_commit(output, job->error);
   graft_safetensors_output_abort(output);
   return status;

@@ -191,7 +191,7 @@ graft_status graft_safetensors_check(const graft_safetensors *file, graft_error 
   if ((uint64_t)info.st_size == file->file_bytes && info.st_mtim.tv_sec == file->modified.tv_sec &&
       info.st_mtim.tv_nsec == file->modified.tv_nsec)
     return GRAFT_OK;
-  return fail(file->path, GRAFT_E_IO, "changed on disk while it was open", error);
+  return fail(file->path, GRAFT_E_IO, "changed on disk while it was in use; run again once it is whole", error);
 }
 
 graft_status graft_safetensors_advise(const graft_safetensors *file, const void *data, size_t bytes,

@@ -9,9 +9,9 @@
 //
 // Files that change while they are open: graft keeps the opened file, so replacing it by a rename (as every careful
 // writer does) is harmless. A mapped file that another process cuts short in place cannot be defended against: touching
-// a page behind the new end raises SIGBUS. graft_safetensors_check tells such a file before its data is used; a cut
-// between the check and the use is not covered, and the graft program turns the signal into a message. Open files that
-// others may rewrite in place with GRAFT_SAFETENSORS_READ.
+// a page behind the new end raises SIGBUS, which the graft program turns into a message, and the rest of the last page
+// becomes zeros. graft_safetensors_check tells such a file: whoever used its data asks before the result is given away.
+// Open files that others may rewrite in place with GRAFT_SAFETENSORS_READ.
 #ifndef GRAFT_FORMATS_SAFETENSORS_H
 #define GRAFT_FORMATS_SAFETENSORS_H
 

@@ -197,6 +197,11 @@ const graft_safetensors *graft_weights_file(const graft_weights *weights, size_t
   return weights->files[index];
 }
 
+graft_status graft_weights_check(const graft_weights *weights, graft_error *error) {
+  for (size_t i = 0; i < weights->n_files; ++i) GRAFT_TRY(graft_safetensors_check(weights->files[i], error));
+  return GRAFT_OK;
+}
+
 size_t graft_weights_count(const graft_weights *weights) {
   return weights->n_tensors;
 }

@@ -26,6 +26,10 @@ const char *graft_weights_path(const graft_weights *weights);
 size_t graft_weights_file_count(const graft_weights *weights);
 const graft_safetensors *graft_weights_file(const graft_weights *weights, size_t index);
 
+// As graft_safetensors_check, of every file. For the end of what read the weights: a mapped file that was cut by less
+// than a page gives zeros there and no signal.
+GRAFT_NODISCARD graft_status graft_weights_check(const graft_weights *weights, graft_error *error);
+
 // All tensors, file by file. |index| is below the count.
 size_t graft_weights_count(const graft_weights *weights);
 const graft_safetensors_tensor *graft_weights_at(const graft_weights *weights, size_t index);

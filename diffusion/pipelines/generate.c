@@ -119,7 +119,8 @@ static graft_status generate(generation *g) {
   GRAFT_TRY(prepare(g));
   GRAFT_TRY(graft_generation_encode(g));
   GRAFT_TRY(graft_generation_denoise(g));
-  return graft_generation_decode(g);
+  GRAFT_TRY(graft_generation_decode(g));
+  return graft_pipeline_check_weights(g->pipeline, g->error);
 }
 
 graft_status graft_pipeline_generate(graft_pipeline *pipeline, const graft_generate_request *request,

@@ -66,6 +66,13 @@ graft_status graft_pipeline_part_open_weights(pipeline_part *part, const char *p
   return status;
 }
 
+graft_status graft_pipeline_check_weights(const graft_pipeline *pipeline, graft_error *error) {
+  for (int i = 0; i < N_PARTS; ++i) {
+    if (pipeline->parts[i].weights != NULL) GRAFT_TRY(graft_weights_check(pipeline->parts[i].weights, error));
+  }
+  return GRAFT_OK;
+}
+
 void graft_pipeline_part_release(pipeline_part *part) {
   graft_converted_free(part->converted);
   graft_quantized_free(part->quantized);

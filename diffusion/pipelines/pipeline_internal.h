@@ -84,6 +84,9 @@ struct graft_pipeline {
 GRAFT_NODISCARD graft_status graft_pipeline_part_open_weights(pipeline_part *part, const char *path,
                                                               graft_error *error);
 void graft_pipeline_part_release(pipeline_part *part);
+// That no file of weights has changed since it was opened: GRAFT_E_IO. For the end of what read them, packing or
+// running.
+GRAFT_NODISCARD graft_status graft_pipeline_check_weights(const graft_pipeline *pipeline, graft_error *error);
 
 // folder.c: fills family, parts, configurations and defaults from the files below pipeline->path.
 GRAFT_NODISCARD graft_status graft_pipeline_read_folder(graft_pipeline *pipeline, graft_error *error);

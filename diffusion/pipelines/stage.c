@@ -137,6 +137,8 @@ graft_status graft_pipeline_stage_open(graft_pipeline *pipeline, const graft_sta
   status = graft_plan_create(stage.graph, &options, &stage.plan);
   if (status != GRAFT_OK) goto fail;
   if (!(plan_flags & GRAFT_PLAN_MEASURE_ONLY)) status = write_positions(pipeline, &stage);
+  if (status == GRAFT_OK && !(plan_flags & GRAFT_PLAN_MEASURE_ONLY))
+    status = graft_pipeline_check_weights(pipeline, graft_context_error_slot(pipeline->context));
   if (status != GRAFT_OK) goto fail;
   *out_stage = stage;
   return GRAFT_OK;

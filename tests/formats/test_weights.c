@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <sys/stat.h>
 
 #include "format_files.h"
@@ -81,6 +82,10 @@ static void shards(void **state) {
   const graft_safetensors_tensor *tensor = NULL;
   assert_refused(graft_weights_require(weights, "unlisted", &error, &tensor), &error, GRAFT_E_UNSUPPORTED,
                  "m-2.safetensors", "U16");
+  // A change of any shard is noticed.
+  assert_ok(graft_weights_check(weights, &error), &error);
+  assert_int_equal(truncate(temp_folder_join(&folder, "m-1.safetensors").text, 8), 0);
+  assert_refused(graft_weights_check(weights, &error), &error, GRAFT_E_IO, "m-1.safetensors", "changed on disk");
   graft_weights_close(weights);
   temp_folder_remove(&folder);
 }
