@@ -109,7 +109,8 @@ static graft_status check_list(const graft_json *json, const char *key, graft_js
   if (json_is_array(value) && n >= rule.min_count && n <= rule.max_count) return GRAFT_OK;
   graft_excerpt expected;
   if (rule.min_count == rule.max_count)
-    snprintf(expected.text, sizeof expected.text, "a list of %zu items", rule.max_count);
+    snprintf(expected.text, sizeof expected.text, "a list of %zu item%s", rule.max_count,
+             rule.max_count == 1 ? "" : "s");
   else snprintf(expected.text, sizeof expected.text, "a list of %zu to %zu items", rule.min_count, rule.max_count);
   return fail(json, key, expected.text, value, error);
 }

@@ -168,12 +168,13 @@ static void report_kernel(graft_testing_session *session, const graft_testing_ta
                  tally->kernel->op != NULL;
   if (is_idle) ++report->n_failures;
   if (is_idle || tally->n_failures > 0) ++report->n_failed_kernels;
-  graft_testing_print(session, "%s %-45s %8llu runs %6.2f of bound\n",
+  graft_testing_print(session, "%s %-45s %8llu run%s %6.2f of bound\n",
                       is_idle || tally->n_failures > 0 ? "FAIL" : "ok  ", name, (unsigned long long)tally->n_runs,
-                      tally->worst);
+                      tally->n_runs == 1 ? " " : "s", tally->worst);
   print_reasons(session, tally);
   if (tally->n_failures > 0)
-    graft_testing_print(session, "       %llu failures\n", (unsigned long long)tally->n_failures);
+    graft_testing_print(session, "       %llu failure%s\n", (unsigned long long)tally->n_failures,
+                        tally->n_failures == 1 ? "" : "s");
   if (is_idle) graft_testing_print(session, "       no case exercises it\n");
 }
 

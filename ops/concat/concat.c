@@ -18,7 +18,7 @@ static graft_status infer(graft_infer_args *args) {
   const int64_t axis = ((const graft_concat_attrs *)args->attrs)->axis;
   const graft_tensor_desc *first = args->inputs[0];
   if (axis < 0 || axis >= first->rank) {
-    return GRAFT_FAIL(args->error, GRAFT_E_SHAPE, "axis %lld is outside tensors of %d dimensions", (long long)axis,
+    return GRAFT_FAIL(args->error, GRAFT_E_SHAPE, "axis %lld is outside tensors of rank %d", (long long)axis,
                       first->rank);
   }
   int64_t shape[GRAFT_MAX_RANK];

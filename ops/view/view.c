@@ -97,7 +97,7 @@ static graft_status infer_permute(graft_infer_args *args) {
   const graft_permute_attrs *attrs = args->attrs;
   const graft_tensor_desc *x = args->inputs[0];
   if (attrs->rank != x->rank) {
-    return GRAFT_FAIL(args->error, GRAFT_E_SHAPE, "an order of %d dimensions does not fit a tensor of %d", attrs->rank,
+    return GRAFT_FAIL(args->error, GRAFT_E_SHAPE, "an order of rank %d does not fit a tensor of rank %d", attrs->rank,
                       x->rank);
   }
   uint32_t seen = 0;
@@ -124,8 +124,8 @@ static graft_status infer_slice(graft_infer_args *args) {
   const graft_slice_attrs *attrs = args->attrs;
   const graft_tensor_desc *x = args->inputs[0];
   if (attrs->axis < 0 || attrs->axis >= x->rank) {
-    return GRAFT_FAIL(args->error, GRAFT_E_SHAPE, "axis %lld is outside a tensor of %d dimensions",
-                      (long long)attrs->axis, x->rank);
+    return GRAFT_FAIL(args->error, GRAFT_E_SHAPE, "axis %lld is outside a tensor of rank %d", (long long)attrs->axis,
+                      x->rank);
   }
   const int32_t axis = (int32_t)attrs->axis;
   if (attrs->start < 0 || attrs->end < attrs->start || attrs->end > x->shape[axis]) {
@@ -161,7 +161,7 @@ static graft_status infer_expand(graft_infer_args *args) {
   const graft_shape_attrs *attrs = args->attrs;
   const graft_tensor_desc *x = args->inputs[0];
   if (attrs->rank < x->rank || attrs->rank > GRAFT_MAX_RANK) {
-    return GRAFT_FAIL(args->error, GRAFT_E_SHAPE, "a tensor of %d dimensions cannot be expanded to %d", x->rank,
+    return GRAFT_FAIL(args->error, GRAFT_E_SHAPE, "a tensor of rank %d cannot be expanded to rank %d", x->rank,
                       attrs->rank);
   }
   graft_tensor_desc y = {.dtype = x->dtype, .rank = attrs->rank}, plain;

@@ -7,6 +7,7 @@
 #include "src/graph/builder.h"
 #include "src/graph/effects.h"
 #include "src/graph/infer.h"
+#include "src/base/text.h"
 
 // What the caller asked for.
 typedef struct application {
@@ -21,6 +22,9 @@ typedef struct application {
 
 static graft_status check_inputs(const application *call, graft_error *error) {
   const graft_op_def *op = call->op;
+  if (op->min_inputs == op->max_inputs && call->n_inputs != op->min_inputs)
+    return GRAFT_FAIL(error, GRAFT_E_INVALID, "%s takes %u input%s, not %u", op->name, (unsigned)op->min_inputs,
+                      graft_text_s(op->min_inputs), (unsigned)call->n_inputs);
   if (call->n_inputs < op->min_inputs || call->n_inputs > op->max_inputs)
     return GRAFT_FAIL(error, GRAFT_E_INVALID, "%s takes %u to %u inputs, not %u", op->name, (unsigned)op->min_inputs,
                       (unsigned)op->max_inputs, (unsigned)call->n_inputs);

@@ -37,7 +37,7 @@ static graft_status read_list(graft_text_reader *reader, const graft_attr_def *a
     if (n > 0) GRAFT_TRY(graft_text_expect(reader, ","));
     GRAFT_TRY(graft_text_i64(reader, &value));
     if ((uint32_t)n >= attr->max_count)
-      return graft_text_fail(reader, GRAFT_E_FORMAT, "attribute %s holds at most %u entries", attr->name,
+      return graft_text_fail(reader, GRAFT_E_FORMAT, "attribute %s holds at most %u", attr->name,
                              (unsigned)attr->max_count);
     memcpy(attrs + attr->offset + (size_t)n++ * sizeof value, &value, sizeof value);
   }

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/text.h"
 #include "src/graph/attrs.h"
 #include "src/graph/builder.h"
 #include "src/graph/effects.h"
@@ -31,8 +32,8 @@ static graft_status verify_tensor(const graft_graph *graph, uint32_t id, graft_e
 static graft_status verify_edges(const graft_graph *graph, const graft_node *node, graft_error *error) {
   const graft_op_def *op = node->op;
   if (node->n_inputs < op->min_inputs || node->n_inputs > op->max_inputs || node->n_outputs != op->n_outputs)
-    BROKEN("%s has %u inputs and %u outputs, which %s has not", node->label, (unsigned)node->n_inputs,
-           (unsigned)node->n_outputs, op->name);
+    BROKEN("%s has %u input%s and %u output%s, which %s has not", node->label, (unsigned)node->n_inputs,
+           graft_text_s(node->n_inputs), (unsigned)node->n_outputs, graft_text_s(node->n_outputs), op->name);
   for (uint32_t i = 0; i < node->n_inputs; ++i) {
     const graft_tensor *input = node->inputs[i];
     if (input == NULL) {

@@ -4,6 +4,7 @@
 
 #include "graft/versioned.h"
 #include "src/plan/plan_internal.h"
+#include "src/base/text.h"
 
 void graft_plan_memory(const graft_plan *plan, graft_memory_report *out_report) {
   graft_versioned_fill(out_report, &plan->report, sizeof plan->report);
@@ -122,7 +123,7 @@ static graft_status print_device(const graft_plan *plan, uint32_t device, graft_
   char note[64];
   uint32_t n_steps = 0;
   for (uint32_t s = 0; s < plan->steps.n; ++s) n_steps += graft_plan_step_at(plan, s)->node->device == device;
-  snprintf(note, sizeof note, "at its peak; %u step%s", (unsigned)n_steps, n_steps == 1 ? "" : "s");
+  snprintf(note, sizeof note, "at its peak; %u step%s", (unsigned)n_steps, graft_text_s(n_steps));
   const graft_plan_device *used = &plan->devices[device];
   return print_amount(writer, graft_device_name(used->device), used->report.peak_bytes, note);
 }
@@ -149,7 +150,7 @@ graft_status graft_plan_print(const graft_plan *plan, graft_writer writer) {
     snprintf(line, sizeof line, "%s, ", graft_device_name(plan->devices[d].device));
     GRAFT_TRY(write_text(writer, line));
   }
-  snprintf(line, sizeof line, "%u step%s\n", (unsigned)plan->steps.n, plan->steps.n == 1 ? "" : "s");
+  snprintf(line, sizeof line, "%u step%s\n", (unsigned)plan->steps.n, graft_text_s(plan->steps.n));
   GRAFT_TRY(write_text(writer, line));
   snprintf(line, sizeof line, "%4s %-*s %-20s %9s %s\n", "step", width, "kernel", "output", "moved",
            "= in place, node");

@@ -97,7 +97,7 @@ void graft_context_destroy(graft_context *context) {
   unsigned n_users = atomic_load(&context->n_users);
   if (n_users > 0) {
     // Graphs and plans point into the context; keeping it is the only safe answer to a caller's mistake.
-    graft_context_log(context, GRAFT_LOG_ERROR, "a context is destroyed while %u graphs and plans use it; it is kept",
+    graft_context_log(context, GRAFT_LOG_ERROR, "a context is destroyed while graphs and plans use it (%u); it is kept",
                       n_users);
     return;
   }
@@ -129,7 +129,7 @@ graft_status graft_context_remove(graft_context *context, const graft_extension 
   unsigned n_users = atomic_load(&context->n_users);
   if (n_users > 0)
     return GRAFT_FAIL(&context->error, GRAFT_E_BUSY,
-                      "%u graphs and plans of this context are alive; destroy them before unregistering", n_users);
+                      "graphs and plans of this context are alive (%u); destroy them before unregistering", n_users);
   for (uint32_t i = 0; i < n; ++i) {
     const graft_device *device =
         graft_registry_has(&context->registry, extensions[i]) ? find_device_of(context, extensions[i]) : NULL;

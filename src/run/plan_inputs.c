@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "src/plan/plan_internal.h"
+#include "src/base/text.h"
 
 static char *slot_address(const graft_plan *plan, uint32_t input, uint32_t slot) {
   const graft_plan_storage *storage = &plan->storages[plan->slots[input * plan->n_slots + slot]];
@@ -20,8 +21,8 @@ static graft_status write_slot(graft_plan *plan, uint32_t input, const void *sou
   uint32_t n_full = plan->n_full[input], slot = (plan->first_slot[input] + n_full) % plan->n_slots;
   pthread_mutex_unlock(&plan->inputs_lock);
   if (n_full == plan->n_slots) {
-    return GRAFT_FAIL(error, GRAFT_E_BUSY, "%u values of input \"%s\" wait for runs already; run the plan first",
-                      (unsigned)n_full, plan->inputs[input]->name);
+    return GRAFT_FAIL(error, GRAFT_E_BUSY, "%u value%s of input \"%s\" wait%s for runs already; run the plan first",
+                      (unsigned)n_full, graft_text_s(n_full), plan->inputs[input]->name, n_full == 1 ? "s" : "");
   }
   return upload(plan, input, slot_address(plan, input, slot), source, bytes, error);
 }

@@ -4,6 +4,7 @@
 
 #include "src/graph/attrs.h"
 #include "src/graph/convert.h"
+#include "src/base/text.h"
 
 #define REFUSE(...) return GRAFT_FAIL(error, GRAFT_E_INVALID, __VA_ARGS__)
 
@@ -93,7 +94,8 @@ static graft_status check_case(const graft_op_def *op, const graft_op_case *exam
   if (example->name == NULL || example->name[0] == '\0') REFUSE("a case of %s has no name", op->name);
   if (example->n_inputs < op->min_inputs || example->n_inputs > op->max_inputs ||
       example->n_inputs > GRAFT_CASE_MAX_INPUTS)
-    REFUSE("case %s of %s has %u inputs", example->name, op->name, (unsigned)example->n_inputs);
+    REFUSE("case %s of %s has %u input%s", example->name, op->name, (unsigned)example->n_inputs,
+           graft_text_s(example->n_inputs));
   for (uint32_t i = 0; i < example->n_inputs; ++i) {
     const graft_case_input *input = &example->inputs[i];
     if (input->dtype == NULL && !(op->optional_inputs >> i & 1))

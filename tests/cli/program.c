@@ -64,6 +64,21 @@ char *program_errors(const program *running) {
   return temp_folder_read(temp_folder_join(&running->streams, "errors").text, NULL);
 }
 
+// "1 threads" is printed nowhere.
+static void check_numbers(const char *text) {
+  static const char *const nouns[] = {"byte",    "copie", "device", "failure", "kernel", "layer", "operator",
+                                      "picture", "run",   "step",   "tensor",  "thread", "token", "use"};
+  for (size_t i = 0; i < sizeof nouns / sizeof nouns[0]; ++i) {
+    char wrong[32];
+    snprintf(wrong, sizeof wrong, "1 %ss", nouns[i]);
+    for (const char *at = strstr(text, wrong); at != NULL; at = strstr(at + 1, wrong)) {
+      const char before = at > text ? at[-1] : ' ', behind = at[strlen(wrong)];
+      const bool is_part = (before >= '0' && before <= '9') || before == '.' || before == '/';
+      if (!is_part && !(behind >= 'a' && behind <= 'z')) fail_msg("\"%s\" is in: %s", wrong, text);
+    }
+  }
+}
+
 program_result program_finish(program *running) {
   int status = 0;
   while (waitpid(running->process, &status, 0) < 0) assert_int_equal(errno, EINTR);
@@ -72,6 +87,8 @@ program_result program_finish(program *running) {
                            .errors = program_errors(running),
                            .seconds = test_now() - running->started};
   temp_folder_remove(&running->streams);
+  check_numbers(result.output);
+  check_numbers(result.errors);
   return result;
 }
 

@@ -123,7 +123,7 @@ static void SC10_the_verifier_finds_what_is_broken(void **state) {
   refuse("two outputs are called \"y\"");
   graph->outputs[1].name = "z";
   add->n_inputs = 1;
-  refuse("has 1 inputs");
+  refuse("has 1 input and 1 output");
   add->n_inputs = 2;
   ((mock_slice_attrs *)part->node->attrs)->start = 0;
   refuse("does not view");

@@ -415,7 +415,7 @@ static void OP1_removal_while_in_use_is_refused(void **state) {
   graft_graph *graph;
   assert_int_equal(graft_graph_create(context, &graph), GRAFT_OK);
   assert_int_equal(graft_context_unregister(context, &mock_extension), GRAFT_E_BUSY);
-  assert_non_null(strstr(graft_context_error(context)->message, "1 graphs and plans"));
+  assert_non_null(strstr(graft_context_error(context)->message, "are alive (1)"));
   graft_graph_destroy(graph);
   graft_device *device;
   assert_int_equal(graft_device_open(context, "mock:1", &device), GRAFT_OK);

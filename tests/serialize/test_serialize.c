@@ -301,7 +301,7 @@ static const refusal refusals[] = {
      "line 3: there is no operator acme.softmax.v1"},
     {HEAD "%1 f32[2, 4] = graft.softmax.v9(%0)\nend\n", GRAFT_E_NOT_FOUND, "only graft.softmax.v1"},
     {HEAD "%1 f32[2, 4] = graft.softmax.v1(%1)\nend\n", GRAFT_E_FORMAT, "%1 is no value that was made before"},
-    {HEAD "%1 f32[2, 4] = graft.softmax.v1(%0, %0)\nend\n", GRAFT_E_INVALID, "inputs"},
+    {HEAD "%1 f32[2, 4] = graft.softmax.v1(%0, %0)\nend\n", GRAFT_E_INVALID, "takes 1 input, not 2"},
     {HEAD "%1 f32[2, 4] = graft.softmax.v1(none)\nend\n", GRAFT_E_INVALID, "optional"},
     {HEAD "%1 f32[2, 5] = graft.softmax.v1(%0)\nend\n", GRAFT_E_FORMAT, "\"%1 f32[2, 5]\" is not what"},
     {HEAD "%7 f32[2, 4] = graft.softmax.v1(%0)\nend\n", GRAFT_E_FORMAT, "is not what graft.softmax.v1 gives: %1"},

@@ -3,6 +3,7 @@
 #include <jansson.h>
 
 #include "graft/cuda.h"
+#include "tools/graft/tool.h"
 
 static bool count(const graft_device *device, graft_cuda_run_counts *out_counts) {
   const graft_cuda_runs_service *service = graft_device_service(device, GRAFT_CUDA_RUNS_SERVICE);
@@ -14,8 +15,9 @@ static bool count(const graft_device *device, graft_cuda_run_counts *out_counts)
 void tool_gpu_runs_print(const graft_device *device, FILE *file) {
   graft_cuda_run_counts counts;
   if (!count(device, &counts)) return;
-  fprintf(file, "  replayed         %8llu           of %llu runs\n", (unsigned long long)counts.n_replayed,
-          (unsigned long long)(counts.n_replayed + counts.n_dispatched));
+  const uint64_t n_runs = counts.n_replayed + counts.n_dispatched;
+  fprintf(file, "  replayed         %8llu           of %llu run%s\n", (unsigned long long)counts.n_replayed,
+          (unsigned long long)n_runs, tool_s(n_runs));
   if (counts.n_failed_captures > 0) {
     fprintf(file, "  not captured     %8llu           and dispatched instead: %s\n",
             (unsigned long long)counts.n_failed_captures, counts.capture_failure);

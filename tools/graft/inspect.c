@@ -135,8 +135,8 @@ static void print_pipeline(const graft_pipeline_info *info, const graft_pipeline
       printf("%s, %.1f M parameters, %s, %s\n", part->class_name, 1e-6 * (double)part->n_parameters, part->dtypes,
              tool_format_bytes((double)part->weight_bytes, text));
   }
-  printf("  defaults      %dx%d, %d steps, guidance %g, weights %s\n", info->width, info->height, info->n_steps,
-         info->guidance, info->weight_type != NULL ? info->weight_type : "as stored");
+  printf("  defaults      %dx%d, %d step%s, guidance %g, weights %s\n", info->width, info->height, info->n_steps,
+         tool_s((uint64_t)info->n_steps), info->guidance, info->weight_type != NULL ? info->weight_type : "as stored");
   printf("  sizes         multiples of %d", info->size_multiple);
   if (info->max_width > 0) printf(" up to %dx%d", info->max_width, info->max_height);
   printf("\n");

@@ -14,11 +14,13 @@ static const graft_extension **list_extensions(const graft_context *context, uin
 }
 
 static int report(const tool_ops_wishes *wishes, const graft_conformance_report *found) {
-  printf("seed %llu: %u operators, %u kernels (%u more skipped), %llu runs,\n", (unsigned long long)wishes->seed,
-         found->n_ops, found->n_kernels, found->n_skipped_kernels, (unsigned long long)found->n_runs);
-  printf("%llu uses refused, worst %.2f of the bound, %llu failures in %u kernels\n",
-         (unsigned long long)found->n_refused, found->worst, (unsigned long long)found->n_failures,
-         found->n_failed_kernels);
+  printf("seed %llu: %u operator%s, %u kernel%s (%u more skipped), %llu run%s,\n", (unsigned long long)wishes->seed,
+         found->n_ops, tool_s(found->n_ops), found->n_kernels, tool_s(found->n_kernels), found->n_skipped_kernels,
+         (unsigned long long)found->n_runs, tool_s(found->n_runs));
+  printf("%llu use%s refused, worst %.2f of the bound, %llu failure%s in %u kernel%s\n",
+         (unsigned long long)found->n_refused, tool_s(found->n_refused), found->worst,
+         (unsigned long long)found->n_failures, tool_s(found->n_failures), found->n_failed_kernels,
+         tool_s(found->n_failed_kernels));
   return tool_finish_output(found->n_failures > 0 ? TOOL_FAILED : TOOL_OK);
 }
 

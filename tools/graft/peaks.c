@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graft/cpu.h"
+#include "tools/graft/tool.h"
 
 // Nothing where the processor has no such instructions.
 static graft_status measure_products(graft_peak_kind kind, const graft_cpu_info *cpu, graft_error *error,
@@ -88,9 +89,9 @@ json_t *tool_peaks_describe(const tool_peaks *peaks) {
 // Beside as many vectors of sums a clock as the processor seems to begin.
 static void print_products(const char *name, const graft_peak_flops *flops) {
   if (flops->gflops <= 0) return;
-  printf("%-18s %8.1f GOP/s     %s, %d threads at %.2f GHz: %.1f %% of %.0f x %d lanes a clock\n", name, flops->gflops,
-         flops->target, flops->n_threads, flops->clock_ghz, 100 * flops->utilisation,
-         flops->n_ports / flops->utilisation, flops->n_lanes);
+  printf("%-18s %8.1f GOP/s     %s, %d thread%s at %.2f GHz: %.1f %% of %.0f x %d lanes a clock\n", name, flops->gflops,
+         flops->target, flops->n_threads, tool_s((uint64_t)flops->n_threads), flops->clock_ghz,
+         100 * flops->utilisation, flops->n_ports / flops->utilisation, flops->n_lanes);
 }
 
 static void print_cpu(const tool_peaks *peaks) {

@@ -34,11 +34,12 @@ void tool_placement_add(tool_placement *placement, const graft_plan *plan) {
 void tool_placement_print(const tool_placement *placement) {
   char bytes[32];
   if (placement->n_devices < 2) return;
-  fprintf(stderr, "graft: of %u steps", (unsigned)placement->n_steps);
+  fprintf(stderr, "graft: of %u step%s", (unsigned)placement->n_steps, tool_s(placement->n_steps));
   for (uint32_t i = 0; i < placement->n_devices; ++i) {
     fprintf(stderr, "%s %s runs %u in %s", i > 0 ? "," : "", placement->devices[i].name,
             (unsigned)placement->devices[i].n_steps,
             tool_format_bytes((double)placement->devices[i].peak_bytes, bytes));
   }
-  fprintf(stderr, "; %u copies between them\n", (unsigned)placement->n_copies);
+  fprintf(stderr, "; %u %s between them\n", (unsigned)placement->n_copies,
+          placement->n_copies == 1 ? "copy" : "copies");
 }

@@ -28,8 +28,8 @@ static void print_times(const tool_planned_stage *stage) {
   double total = 0, below = 1e300;
   uint32_t n = graft_plan_n_steps(stage->plan);
   for (uint32_t i = 0; i < n; ++i) total += stage->seconds[i];
-  printf("\nMeasured: %.3f ms in %u steps; the longest:\n%9s %6s %9s %9s  %s\n", 1e3 * total, n, "ms", "share",
-         "GFLOP/s", "GB/s", "node");
+  printf("\nMeasured: %.3f ms in %u step%s; the longest:\n%9s %6s %9s %9s  %s\n", 1e3 * total, n, tool_s(n), "ms",
+         "share", "GFLOP/s", "GB/s", "node");
   for (uint32_t shown = 0; shown < N_SHOWN && shown < n; ++shown) {
     uint32_t longest = n;
     for (uint32_t i = 0; i < n; ++i) {

@@ -23,8 +23,9 @@ typedef struct wishes {
 static void on_progress(void *user, size_t n_done, size_t n_tensors) {
   tool_progress *progress = user;
   if (!progress->is_terminal) return;
-  fprintf(stderr, "\r\033[Kquantising %zu/%zu", n_done, n_tensors);
-  progress->has_open_line = true;
+  char line[64];
+  snprintf(line, sizeof line, "quantising %zu/%zu", n_done, n_tensors);
+  tool_progress_draw(progress, line);
 }
 
 static int add_rule(const tool_command *self, const char *text, wishes *w) {
@@ -99,8 +100,9 @@ static int quantize(graft_context *context, const wishes *w, graft_quantize_kind
   if (status == GRAFT_OK && w->report) status = write_report(report, w->report, graft_context_error_slot(context));
   if (status == GRAFT_OK && !w->is_quiet) print_report(report);
   if (status == GRAFT_OK && !w->is_quiet)
-    fprintf(stderr, "graft: wrote %s: %zu tensors, %zu layers quantised, %llu bytes, %.1f s\n", w->output,
-            report->n_tensors, report->n_layers, (unsigned long long)report->bytes, tool_progress_elapsed(&progress));
+    fprintf(stderr, "graft: wrote %s: %zu tensor%s, %zu layer%s quantised, %llu bytes, %.1f s\n", w->output,
+            report->n_tensors, tool_s(report->n_tensors), report->n_layers, tool_s(report->n_layers),
+            (unsigned long long)report->bytes, tool_progress_elapsed(&progress));
   graft_quantize_report_free(report);
   return status == GRAFT_OK ? TOOL_OK : tool_report(graft_context_error(context));
 }

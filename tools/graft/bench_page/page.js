@@ -26,7 +26,7 @@ function showCards() {
   if (peaks.device) cards.unshift([peaks.device, "device"]);
   if (peaks.read_gb_per_s) cards.push([`${number(peaks.read_gb_per_s)} GB/s`, "memory read"]);
   if (peaks.copy_gb_per_s) cards.push([`${number(peaks.copy_gb_per_s)} GB/s`, "memory copy"]);
-  if (peaks.threads) cards.push([`${peaks.threads}`, "threads"]);
+  if (peaks.threads) cards.push([`${peaks.threads}`, peaks.threads === 1 ? "thread" : "threads"]);
   if (peaks.clock_ghz) cards.push([`${number(peaks.clock_ghz, 2)} GHz`, "clock"]);
   for (const [value, label] of cards) {
     const card = element("div", undefined, "card");

@@ -70,7 +70,7 @@ function chooseColours() {
 function drawCards() {
   const sum = f => stage.steps.reduce((n, step) => n + f(step), 0), m = stage.memory;
   const cards = [
-    [stage.steps.length, 'steps'],
+    [stage.steps.length, stage.steps.length === 1 ? 'step' : 'steps'],
     [sum(s => s.fusion ? 1 : 0), 'of them fused'],
     [formatCount(sum(s => s.flops)) + 'FLOP', 'arithmetic'],
     [formatBytes(sum(s => s.bytes)), 'read and written'],
@@ -265,7 +265,7 @@ function drawTable() {
     return row;
   });
   document.querySelector('#steps tbody').replaceChildren(...rows);
-  $('n-found').textContent = shown.length + ' of ' + stage.steps.length + ' steps';
+  $('n-found').textContent = shown.length + ' of ' + stage.steps.length + (stage.steps.length === 1 ? ' step' : ' steps');
 }
 
 function drawDetail() {
