@@ -167,8 +167,8 @@ typedef struct graft_cuda_blas {
 } graft_cuda_blas;
 
 // Gives cublasLt, and with |has_cublas| also cublas. Thread-safe.
-// Errors: GRAFT_E_NOT_FOUND (the libraries are not installed), GRAFT_E_DEVICE (they do not work; the sentence says which
-// and why).
+// Errors: GRAFT_E_NOT_FOUND (the libraries are not installed), GRAFT_E_DEVICE (they do not work; the sentence says
+// which and why).
 GRAFT_API GRAFT_NODISCARD graft_status graft_cuda_blas_open(const graft_device *device, bool has_cublas,
                                                             graft_error *error, graft_cuda_blas *out_blas);
 
