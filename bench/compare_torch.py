@@ -17,6 +17,11 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+try:
+    from diffusers import ZImageTransformer2DModel
+except ImportError:  # then graft's transformer is timed alone
+    ZImageTransformer2DModel = None
+
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 
 
@@ -41,12 +46,17 @@ def capture(call, n_calls):
 
 def replay(graph, total_ms, least_runs=15):
     """Milliseconds of each replay."""
+    return time_all(graph.replay, total_ms, least_runs)
+
+
+def time_all(call, total_ms, least_runs):
+    """Milliseconds of each of many calls after a first one."""
     times = []
-    graph.replay()
+    call()
     while len(times) < least_runs or sum(times) < total_ms:
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         begin.record()
-        graph.replay()
+        call()
         end.record()
         end.synchronize()
         times.append(begin.elapsed_time(end))
@@ -125,8 +135,9 @@ def peaks():
     return result
 
 
-def bench_graft(program, op, dtype):
+def bench_graft(program, op, dtype, case):
     command = [program, "ops", "bench", "--device", "cuda:0", "--op", op, "--dtype", dtype, "--json"]
+    command += ["--case", case] if case else []
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return json.loads(done.stdout) if done.returncode == 0 else []
 
@@ -136,11 +147,46 @@ def run_graft(program, *arguments):
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
-def compare(program, op, dtype, n_rounds):
-    """Rows of all cases of |op|; graft and PyTorch take turns |n_rounds| times, and their times are averages."""
+def make_diffusers_transformer(device="cuda", dtype=torch.bfloat16, side=128, n_tokens=77, **config):
+    """Z-Image's transformer as diffusers has it, with random weights, and a call that evaluates it once."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        with torch.device(device):
+            model = ZImageTransformer2DModel(**config).eval()
+            latent = torch.randn(model.in_channels, 1, side, side)
+            prompt = torch.randn(n_tokens, model.config.cap_feat_dim)
+            time = torch.full((1,), 0.5)
+    finally:
+        torch.set_default_dtype(before)
+    return model, lambda forward: forward([latent], time, [prompt], return_dict=False)
+
+
+def compare_transformer(program, weights, n_rounds):
+    """One evaluation of Z-Image's transformer at 1024 x 1024 by graft, and where |weights| are bf16 by diffusers, too,
+    as it stands and compiled; taking turns."""
+    model = forwards = None
+    if ZImageTransformer2DModel and weights == "bf16":
+        model, call = make_diffusers_transformer()
+        forwards = {"diffusers_ms": model.forward, "diffusers_compiled_ms": torch.compile(model)}
     rounds = []
     for _ in range(n_rounds):
-        rows = bench_graft(program, op, dtype)
+        row = run_graft(program, "transformer", "--type", weights)
+        with torch.no_grad():
+            for name, forward in (forwards or {}).items():
+                row[name] = statistics.median(time_all(lambda: call(forward), 1000.0, 7))
+        rounds.append(row)
+    del model, forwards
+    torch.cuda.empty_cache()
+    return average(rounds)
+
+
+def compare(program, op, dtype, n_rounds, case=None):
+    """Rows of |case|, or of all cases of |op|; graft and PyTorch take turns |n_rounds| times, and their times are
+    averages."""
+    rounds = []
+    for _ in range(n_rounds):
+        rows = bench_graft(program, op, dtype, case)
         rounds.append([row | time_torch(op, [tuple(s) if s else None for s in row.get("shapes", [])], DTYPES[dtype])
                        for row in rows])
     return [average(rows) | {"dtype": dtype} for rows in zip(*rounds)]
@@ -162,18 +208,21 @@ def main():
     parser.add_argument("--commit", default="", help="commit of the program")
     parser.add_argument("--generate", action="store_true", help="also time pictures of the shipped model")
     parser.add_argument("--transformer", nargs="+", default=[], metavar="TYPE",
-                        help="also time Z-Image's transformer of 6 billion made-up weights of these types")
+                        help="also time Z-Image's transformer of 6 billion made-up weights of these types, "
+                             "bf16 beside diffusers")
     parser.add_argument("--model", default="models/emoji-zimage", help="folder of the model for --generate")
     parser.add_argument("--rounds", type=int, default=1, help="how many times graft and PyTorch take turns")
     parser.add_argument("--dtypes", nargs="+", default=["bf16"], choices=sorted(DTYPES))
     parser.add_argument("--ops", nargs="+", default=["linear", "scaled_dot_product_attention", "rms_norm", "layer_norm",
                                                      "group_norm", "conv2d", "softmax", "silu", "add", "mul"])
+    parser.add_argument("--cases", nargs="+", default=[], help="only these cases; turns are then taken case by case")
     arguments = parser.parse_args()
     rows = []
     for dtype in arguments.dtypes:
         for noun in arguments.ops:
             op = f"graft.{noun}.v1"
-            rows += compare(arguments.graft, op, dtype, arguments.rounds)
+            for case in arguments.cases or [None]:
+                rows += compare(arguments.graft, op, dtype, arguments.rounds, case)
     driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True,
                             text=True, check=False).stdout.strip()
     report = {"card": torch.cuda.get_device_name(), "driver": driver, "torch": torch.__version__,
@@ -181,7 +230,7 @@ def main():
     if arguments.generate:
         report["generate"] = run_graft(arguments.graft, "generate", "-m", arguments.model)
     report["graft_peaks"] = run_graft(arguments.graft, "peak")
-    report["transformer"] = [run_graft(arguments.graft, "transformer", "--type", t) for t in arguments.transformer]
+    report["transformer"] = [compare_transformer(arguments.graft, t, arguments.rounds) for t in arguments.transformer]
     with open(arguments.out, "w", encoding="utf-8") as file:
         json.dump(report, file, indent=1)
         file.write("\n")

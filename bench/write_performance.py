@@ -14,6 +14,14 @@ that launching and waiting do not count. Each section names the commit that was 
 """
 
 
+def beside_diffusers(run):
+    if not run.get("diffusers_ms"):
+        return ""
+    compiled = run.get("diffusers_compiled_ms")
+    return (f"\ndiffusers in turns with it: {run['diffusers_ms']:.1f} ms"
+            f"{f', compiled {compiled:.1f} ms' if compiled else ''}.")
+
+
 def table(report):
     print(f"\n## {report['card']}, driver {report['driver']}, commit {report['commit'][:10]}\n")
     if note := report.get("note"):  # what differs from what stands above
@@ -33,7 +41,8 @@ def table(report):
     for run in report.get("transformer", []):
         print(f"`graft bench transformer --type {run['weights']}`: one evaluation of Z-Image's transformer, "
               f"{run['width']}×{run['height']},\n{run['prompt_tokens']} caption tokens, weights {run['weights']}, "
-              f"activations {run['activations']}: {1e3 * run['seconds']:.1f} ms, {run['tflop_per_s']:.0f} TFLOP/s.\n")
+              f"activations {run['activations']}: {1e3 * run['seconds']:.1f} ms, {run['tflop_per_s']:.0f} TFLOP/s."
+              f"{beside_diffusers(run)}\n")
     print("| operator | case | dtype | ms | PyTorch ms | TFLOP/s | GB/s |")
     print("| --- | --- | --- | ---: | ---: | ---: | ---: |")
     for row in report["ops"]:

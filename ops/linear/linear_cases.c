@@ -2,6 +2,13 @@
 
 #include "ops/common/cases.h"
 
+// 4096 image tokens of 1024 × 1024 pixels and 512 of text.
+#define FLUX(text, n, k)                                                                                              \
+  {                                                                                                                   \
+    .name = text, .n_inputs = 3, .inputs = {TENSOR(F32, 1, 4608, k), CONSTANT(F32, n, k), OMITTED}, .reduction = (k), \
+    .flags = GRAFT_CASE_BENCH                                                                                         \
+  }
+
 const graft_op_case graft_linear_cases[GRAFT_LINEAR_N_CASES] = {
     {.name = "odd",
      .n_inputs = 3,
@@ -156,4 +163,10 @@ const graft_op_case graft_linear_cases[GRAFT_LINEAR_N_CASES] = {
      .inputs = {TENSOR(F32, 1, 256), CONSTANT(BF16, 15360, 256), CONSTANT(BF16, 15360)},
      .reduction = 256,
      .flags = GRAFT_CASE_BENCH},
+    FLUX("flux_attention", 3072, 3072),
+    FLUX("flux_qkv", 9216, 3072),
+    FLUX("flux_up", 12288, 3072),
+    FLUX("flux_down", 3072, 12288),
+    FLUX("flux_single_in", 21504, 3072),
+    FLUX("flux_single_out", 3072, 15360),
 };

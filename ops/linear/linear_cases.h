@@ -4,7 +4,7 @@
 
 #include "graft/op.h"
 
-enum { GRAFT_LINEAR_N_CASES = 36 };
+enum { GRAFT_LINEAR_N_CASES = 42 };
 extern const graft_op_case graft_linear_cases[GRAFT_LINEAR_N_CASES];
 
 #endif

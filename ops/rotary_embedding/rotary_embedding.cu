@@ -40,40 +40,44 @@ __device__ __forceinline__ void rotate_singly(const graft_rotary_params &p) {
   }
 }
 
-// Sixteen channels of a head, eight of its first half and eight of its second one, as neighbouring threads have
-// neighbouring ones. The pairs are four in each half, or eight that have a channel in both.
+// Sixteen channels of a head, two fours of its first half and the same fours of its second one; neighbouring threads
+// read neighbouring groups of sixteen bytes. The pairs are four in each half, or eight that have a channel in both.
 template <int TYPE>
 struct held {
-  static constexpr int GROUPS = graft_group<TYPE>::IN_EIGHT, BYTES = graft_group<TYPE>::BYTES;
+  static constexpr int GROUPS = graft_group<TYPE>::IN_EIGHT, WIDTH = graft_group<TYPE>::WIDTH;
   uint4 bits[2 * GROUPS];
 
-  __device__ __forceinline__ void fetch(const char *first, int half_bytes) {
+  // Which four of a half is a thread's four |q|.
+  static __device__ __forceinline__ int find_four(int q, int lane, int n_lanes) {
+    return GROUPS == 2 ? q * n_lanes + lane : 2 * lane + q;
+  }
+
+  __device__ __forceinline__ void fetch(const char *first, int n_lanes) {
 #pragma unroll
-    for (int g = 0; g < GROUPS; ++g) {
-      bits[g] = ((const uint4 *)first)[g];
-      bits[GROUPS + g] = ((const uint4 *)(first + half_bytes))[g];
-    }
+    for (int g = 0; g < 2 * GROUPS; ++g) bits[g] = ((const uint4 *)first)[g * n_lanes];
   }
 };
 
 template <int TYPE>
-__device__ __forceinline__ void store(const float (&x)[16], char *first, int half_bytes) {
-  constexpr int WIDTH = graft_group<TYPE>::WIDTH;
+__device__ __forceinline__ void store(const float (&x)[16], char *first, int n_lanes) {
+  using group = held<TYPE>;
 #pragma unroll
-  for (int g = 0; g < held<TYPE>::GROUPS; ++g) {
-    ((uint4 *)first)[g] = graft_gather<TYPE>(&x[g * WIDTH]);
-    ((uint4 *)(first + half_bytes))[g] = graft_gather<TYPE>(&x[8 + g * WIDTH]);
+  for (int g = 0; g < 2 * group::GROUPS; ++g) {
+    ((uint4 *)first)[g * n_lanes] = graft_gather<TYPE>(&x[g * group::WIDTH]);
   }
 }
 
-// Cosines and sines of a thread's eight pairs, which stand together, or four and four; the same for all heads of a run.
-template <bool IS_HALF>
+// Cosines and sines of a thread's eight pairs, two in each of its fours, or four with a channel in each half; the same
+// for all heads of a run.
+template <int TYPE, bool IS_HALF>
 __device__ __forceinline__ void load_angles(const graft_rotary_params &p, const char *table, int lane,
                                             float4 (&angles)[4]) {
-  const float4 *first = (const float4 *)(table + lane * (IS_HALF ? 64 : 32));
-  const float4 *second = IS_HALF ? first + 2 : first + p.pairs / 4;
+  const float4 *first = (const float4 *)table, *second = first + p.pairs / 4;
 #pragma unroll
-  for (int i = 0; i < 4; ++i) angles[i] = i < 2 ? first[i] : second[i - 2];
+  for (int i = 0; i < 4; ++i) {
+    const int four = held<TYPE>::find_four(IS_HALF ? i / 2 : i % 2, lane, p.n_lanes);
+    angles[i] = IS_HALF ? first[four * 2 + i % 2] : (i < 2 ? first : second)[four];
+  }
 }
 
 template <bool IS_HALF>
@@ -96,8 +100,9 @@ __device__ __forceinline__ void load_weights(const graft_rotary_params &p, float
   __syncthreads();
 }
 
-// |weights| of the thread's first eight channels; those of its second ones lie half a head further.
-__device__ __forceinline__ void normalise(const graft_rotary_params &p, const float4 *weights, float (&x)[16]) {
+template <int TYPE>
+__device__ __forceinline__ void normalise(const graft_rotary_params &p, const float4 *weights, int lane,
+                                          float (&x)[16]) {
   float squares = 0;
 #pragma unroll
   for (int i = 0; i < 16; ++i) squares = fmaf(x[i], x[i], squares);
@@ -109,7 +114,7 @@ __device__ __forceinline__ void normalise(const graft_rotary_params &p, const fl
   const float factor = rsqrtf(fmaf(squares, p.per_channel, p.eps));
 #pragma unroll
   for (int q = 0; q < 4; ++q) {
-    const float4 w = weights[q < 2 ? q : (int)p.pairs / 4 + q - 2];
+    const float4 w = weights[held<TYPE>::find_four(q % 2, lane, p.n_lanes) + (q < 2 ? 0 : (int)p.pairs / 4)];
     x[q * 4] *= factor * w.x;
     x[q * 4 + 1] *= factor * w.y;
     x[q * 4 + 2] *= factor * w.z;
@@ -137,28 +142,29 @@ template <int TYPE, bool IS_HALF>
 __device__ __forceinline__ void rotate_held(const graft_rotary_params &p) {
   const int lane = (int)threadIdx.x & (p.n_lanes - 1), own = (int)threadIdx.x / p.n_lanes;
   const int beside = own & (p.n_beside - 1), n_runs = (int)blockDim.x / (p.n_lanes * p.n_beside);
-  const int first = lane * 8 * graft_group<TYPE>::BYTES, half = (int)p.pairs * graft_group<TYPE>::BYTES;
+  const int first = lane * (int)sizeof(uint4);
   const int64_t x_step = p.walk.strides[1][0], y_step = p.walk.strides[0][0];
   __shared__ float4 weights[32 * GRAFT_ROTARY_CHANNELS / 4];
   load_weights(p, (float *)weights);
   int64_t run = (int64_t)blockIdx.x * p.n_turns * n_runs + own / p.n_beside;
   place here = find_run(p, run, first);
   held<TYPE> next;
-  next.fetch(here.x + min(beside, p.n_run - 1) * x_step, half);
+  next.fetch(here.x + min(beside, p.n_run - 1) * x_step, p.n_lanes);
   for (int turn = 0; turn < p.n_turns; ++turn, run += n_runs) {
     const place coming = find_run(p, run + n_runs, first);
     float4 angles[4];
-    load_angles<IS_HALF>(p, here.table, lane, angles);
+    load_angles<TYPE, IS_HALF>(p, here.table, lane, angles);
     for (int base = 0; base < p.n_run; base += p.n_beside) {
       const int head = base + beside;
       const held<TYPE> h = next;
       const bool is_last = base + p.n_beside >= p.n_run;
-      next.fetch((is_last ? coming.x : here.x) + min(is_last ? beside : head + p.n_beside, p.n_run - 1) * x_step, half);
+      next.fetch((is_last ? coming.x : here.x) + min(is_last ? beside : head + p.n_beside, p.n_run - 1) * x_step,
+                 p.n_lanes);
       float values[16];
       graft_spread<TYPE>(h.bits, values);
-      if (p.has_norm) normalise(p, &weights[lane * 2], values);
+      if (p.has_norm) normalise<TYPE>(p, weights, lane, values);
       rotate<IS_HALF>(angles, values);
-      if (run < p.n_all_runs && head < p.n_run) store<TYPE>(values, here.y + head * y_step, half);
+      if (run < p.n_all_runs && head < p.n_run) store<TYPE>(values, here.y + head * y_step, p.n_lanes);
     }
     here = coming;
   }

@@ -210,26 +210,58 @@ __device__ __forceinline__ void load_sides(bool is_term, float (&x)[spot<TYPE>::
   }
 }
 
-// Finds them for |row|; returns up to which row they stay. Rarely called: a loop that takes few registers.
+// |W| neighbouring elements of an operand that need not be there, all on their way at once: |step| bytes apart.
+template <int W>
+__device__ __forceinline__ void load_side(const char *data, int type, int64_t step, float absent, float (&x)[W]) {
+  const auto load_all = [&](int known_type) {
+#pragma unroll
+    for (int e = 0; e < W; ++e) x[e] = graft_load(data + e * step, known_type);
+  };
+  if (data == nullptr) {
+#pragma unroll
+    for (int e = 0; e < W; ++e) x[e] = absent;
+  } else if (type == GRAFT_DTYPE_F32) {
+    load_all(GRAFT_DTYPE_F32);
+  } else if (type == GRAFT_DTYPE_BF16) {
+    load_all(GRAFT_DTYPE_BF16);
+  } else {
+    load_all(type);
+  }
+}
+
+// Finds them for |row|; returns up to which row they stay.
 template <int TYPE, bool HAS_TERM>
 __device__ __forceinline__ uint32_t find_sides(const graft_norm_params &p, int lane, uint32_t row) {
-  constexpr int WIDTH = spot<TYPE>::WIDTH;
+  constexpr int N = 4;
   int64_t at[GRAFT_NORM_N_OPERANDS];
   graft_walk_find<GRAFT_NORM_N_OPERANDS>(p.walk, row, at);
-  const auto value = [&](int k, int64_t i) {
-    return graft_load(p.operands[k].data + at[k] + i * p.steps[k], p.operands[k].type);
+  const auto load_vector = [&](const graft_cuda_operand &v, int64_t step, int64_t i, float absent, float(&x)[N]) {
+    load_side(v.data == nullptr ? nullptr : v.data + i * step, v.type, step, absent, x);
   };
-#pragma unroll 1
-  for (int e = 0; e < spot<TYPE>::ELEMENTS; ++e) {
-    const int64_t place = (e / WIDTH * p.n_lanes + lane) * WIDTH + e % WIDTH;
+  const auto load_varying = [&](int k, int64_t i, float absent, float(&x)[N]) {
+    const graft_cuda_operand &v = p.operands[k];
+    load_side(v.data == nullptr ? nullptr : v.data + at[k] + i * p.steps[k], v.type, p.steps[k], absent, x);
+  };
+#pragma unroll 1  // few registers
+  for (int q = 0; q < spot<TYPE>::ELEMENTS / N; ++q) {
+    constexpr int WIDTH = spot<TYPE>::WIDTH;
+    const int64_t place = (q * N / WIDTH * p.n_lanes + lane) * WIDTH + q * N % WIDTH;
     const int64_t i = place < p.n ? place : 0;
-    float factor = p.weight.data == nullptr ? 1.0f : graft_load(p.weight.data + i * p.weight_step, p.weight.type);
-    float term = p.bias.data == nullptr ? 0.0f : graft_load(p.bias.data + i * p.bias_step, p.bias.type);
-    const float scale = p.operands[GRAFT_NORM_SCALE].data == nullptr ? 1.0f : 1.0f + value(GRAFT_NORM_SCALE, i);
-    const float shift = p.operands[GRAFT_NORM_SHIFT].data == nullptr ? 0.0f : value(GRAFT_NORM_SHIFT, i);
-    const float gate = p.operands[GRAFT_NORM_GATE].data == nullptr ? 1.0f : tanhf(value(GRAFT_NORM_GATE, i));
-    ((float *)side_of<TYPE>(e / 4, false))[e % 4] = factor * scale * gate;
-    if (HAS_TERM) ((float *)side_of<TYPE>(e / 4, true))[e % 4] = (term * scale + shift) * gate;
+    float factor[N], scale[N], gate[N], term[N], shift[N];
+    load_vector(p.weight, p.weight_step, i, 1, factor);
+    load_varying(GRAFT_NORM_SCALE, i, 0, scale);
+    load_varying(GRAFT_NORM_GATE, i, 0, gate);
+    if (HAS_TERM) load_vector(p.bias, p.bias_step, i, 0, term);
+    if (HAS_TERM) load_varying(GRAFT_NORM_SHIFT, i, 0, shift);
+#pragma unroll
+    for (int e = 0; e < N; ++e) {
+      scale[e] += 1.0f;
+      gate[e] = p.operands[GRAFT_NORM_GATE].data == nullptr ? 1.0f : tanhf(gate[e]);
+      factor[e] = factor[e] * scale[e] * gate[e];
+      if (HAS_TERM) term[e] = (term[e] * scale[e] + shift[e]) * gate[e];
+    }
+    *side_of<TYPE>(q, false) = make_float4(factor[0], factor[1], factor[2], factor[3]);
+    if (HAS_TERM) *side_of<TYPE>(q, true) = make_float4(term[0], term[1], term[2], term[3]);
   }
   return (uint32_t)min(p.walk.n, (row / p.n_same_sides + 1) * p.n_same_sides);
 }
