@@ -17,8 +17,13 @@ bool graft_fusion_switched_off(const char *text, const char *rule) {
   return false;
 }
 
-static graft_status check_word(const graft_plan *plan, const char *word, size_t n) {
-  if (is_word(word, n, "on") || is_word(word, n, "off")) return GRAFT_OK;
+// |is_alone|: the text has no other words. Beside others "on" would say nothing, and "off" make them mean nothing.
+static graft_status check_word(const graft_plan *plan, const char *word, size_t n, bool is_alone) {
+  if (is_word(word, n, "on") || is_word(word, n, "off")) {
+    if (is_alone) return GRAFT_OK;
+    return GRAFT_FAIL(plan->error, GRAFT_E_INVALID,
+                      "fusion is set to \"%.*s\" beside other words; on and off stand alone", (int)n, word);
+  }
   if (n < 2 || word[0] != '-') {
     return GRAFT_FAIL(plan->error, GRAFT_E_INVALID,
                       "fusion is set to \"%.*s\"; it must be on, off or a list of rules to leave out, as in -swiglu",
@@ -35,7 +40,7 @@ graft_status graft_fusion_check_switch(const graft_plan *plan, const char *text)
   if (text == NULL) return GRAFT_OK;
   for (const char *word = text;;) {
     const size_t n = strcspn(word, ",");
-    GRAFT_TRY(check_word(plan, word, n));
+    GRAFT_TRY(check_word(plan, word, n, text[n] == '\0'));
     word += n;
     if (*word++ == '\0') return GRAFT_OK;
   }

@@ -84,7 +84,9 @@ static void FU8_mistakes_are_told(void **state) {
       {"-scale_add,x", GRAFT_E_INVALID, "\"x\""},
       {",", GRAFT_E_INVALID, "\"\""},
       {"", GRAFT_E_INVALID, "fusion is set to \"\"; it must be on, off"},
-      {"on,", GRAFT_E_INVALID, "\"\""},
+      {"on,", GRAFT_E_INVALID, "\"on\" beside other words; on and off stand alone"},
+      {"off,-scale_add", GRAFT_E_INVALID, "\"off\" beside other words"},
+      {"-scale_add,on", GRAFT_E_INVALID, "\"on\" beside other words"},
       {"OFF", GRAFT_E_INVALID, "OFF"},
   };
   graft_context *context = open_context(NULL, true);
