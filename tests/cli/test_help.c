@@ -76,6 +76,44 @@ static void every_command_describes_its_options(void **state) {
   }
 }
 
+static void assert_lacks(const char *text, const char *piece) {
+  if (strstr(text, piece) != NULL) fail_msg("\"%s\" is in: %s", piece, text);
+}
+
+// A command of several actions shows of each the options that it reads, and of none all.
+static void actions_have_help_of_their_own(void **state) {
+  (void)state;
+  static const struct {
+    const char *command, *action;
+    const char *usage, *read[3], *idle[3];
+  } helps[] = {
+      {"bench", "generate", "Usage: graft bench generate [OPTIONS]", {"--steps", "--prompt", "--type"}, {"--tokens"}},
+      {"bench", "transformer", "graft bench transformer ", {"--tokens", "--size", "--model"}, {"--steps", "--prompt"}},
+      {"bench", "peak", "graft bench peak ", {"--device", "--threads", "--json"}, {"--model", "--type", "--fusion"}},
+      {"ops", "list", "graft ops list ", {"--op", "--json"}, {"--quick", "--kernel", "--html"}},
+      {"ops", "test", "graft ops test ", {"--quick", "--seed", "--kernel"}, {"--html", "--json", "--dtype"}},
+      {"ops", "bench", "graft ops bench ", {"--html", "--dtype", "--json"}, {"--quick"}},
+  };
+  for (size_t i = 0; i < sizeof helps / sizeof helps[0]; ++i) {
+    program_result all = GRAFT(NULL, helps[i].command, "--help");
+    program_result help = GRAFT(NULL, helps[i].command, helps[i].action, "--help");
+    assert_code(&help, 0);
+    assert_fits_terminal(help.output);
+    assert_options_described(help.output);
+    assert_holds(help.output, helps[i].usage);
+    for (int k = 0; k < 3 && helps[i].read[k] != NULL; ++k) assert_holds(help.output, helps[i].read[k]);
+    for (int k = 0; k < 3 && helps[i].idle[k] != NULL; ++k) {
+      assert_holds(all.output, helps[i].idle[k]);
+      assert_lacks(help.output, helps[i].idle[k]);
+    }
+    // Which action reads an option is said only where there are several.
+    assert_lacks(help.output, "  generate: ");
+    assert_lacks(help.output, "test, bench: ");
+    program_result_release(&all);
+    program_result_release(&help);
+  }
+}
+
 static void generate_documents_what_the_manual_promises(void **state) {
   (void)state;
   static const char *const options[] = {"-p, --prompt", "-n, --negative", "-m, --model", "--steps",      "--guidance",
@@ -170,6 +208,9 @@ static void values_out_of_range_are_refused(void **state) {
     assert_holds(result.errors, "peak has no use for --");
     program_result_release(&result);
   }
+  assert_refused(GRAFT(NULL, "ops", "list", "--quick"), 2, "list has no use for --quick");
+  assert_refused(GRAFT(NULL, "ops", "test", "--html"), 2, "test has no use for --html");
+  assert_refused(GRAFT(NULL, "ops", "--quick", "bench"), 2, "bench has no use for --quick");
   assert_refused(GRAFT(NULL, "ops"), 2, "graft ops list");
   assert_refused(GRAFT(NULL, "ops", "show"), 2, "graft ops list");
   assert_refused(GRAFT(NULL, "inspect"), 2, "name a file or a folder");
@@ -180,6 +221,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(overview_names_every_command),
       cmocka_unit_test(every_command_describes_its_options),
+      cmocka_unit_test(actions_have_help_of_their_own),
       cmocka_unit_test(generate_documents_what_the_manual_promises),
       cmocka_unit_test(version_is_one_line),
       cmocka_unit_test(unknown_commands_are_refused_with_a_guess),

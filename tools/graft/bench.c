@@ -20,11 +20,8 @@ typedef struct bench_wishes {
   const char *model, *prompt, *fusion, *transformer, *type_name, *devices;
   graft_weight_type type;
   int64_t n_runs, n_threads, n_steps, n_tokens, size[2];
-  bool as_json, has_steps, has_size, has_runs;
+  bool as_json, has_steps, has_size;
 } bench_wishes;
-
-// What can be measured.
-typedef enum bench_subject { GENERATE = 1, TRANSFORMER = 2, PEAK = 4 } bench_subject;
 
 static int compare_doubles(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
@@ -194,31 +191,15 @@ static int bench_transformer(graft_context *context, const bench_wishes *w) {
   return tool_bench_transformer(context, &wishes);
 }
 
-static bench_subject subject_of(const char *what) {
-  if (strcmp(what, "generate") == 0) return GENERATE;
-  if (strcmp(what, "transformer") == 0) return TRANSFORMER;
-  return strcmp(what, "peak") == 0 ? PEAK : 0;
-}
+typedef int bench_fn(graft_context *context, const bench_wishes *wishes);
 
-// An option that was given and that |subject| would leave unread, or NULL.
-static const char *find_idle_option(const bench_wishes *w, bench_subject subject) {
-  const struct {
+static bench_fn *find_subject(const char *what) {
+  static const struct {
     const char *name;
-    bool is_given;
-    unsigned subjects;
-  } options[] = {
-      {"--model", w->model != NULL, GENERATE | TRANSFORMER},
-      {"--prompt", w->prompt != NULL, GENERATE},
-      {"--transformer", w->transformer != NULL, GENERATE},
-      {"--type", w->type_name != NULL, GENERATE | TRANSFORMER},
-      {"--steps", w->has_steps, GENERATE},
-      {"--size", w->has_size, GENERATE | TRANSFORMER},
-      {"--tokens", w->n_tokens > 0, TRANSFORMER},
-      {"--runs", w->has_runs, GENERATE | TRANSFORMER},
-      {"--fusion", w->fusion != NULL, GENERATE | TRANSFORMER},
-  };
-  for (size_t i = 0; i < sizeof options / sizeof options[0]; ++i) {
-    if (options[i].is_given && !(options[i].subjects & subject)) return options[i].name;
+    bench_fn *run;
+  } subjects[] = {{"generate", bench_generate}, {"transformer", bench_transformer}, {"peak", bench_peak}};
+  for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; ++i) {
+    if (strcmp(what, subjects[i].name) == 0) return subjects[i].run;
   }
   return NULL;
 }
@@ -227,22 +208,25 @@ static int run(const tool_command *self, int argc, char **argv) {
   bench_wishes w = {.n_runs = 5};
   const tool_option options[] = {
       {"model", 'm', TOOL_TEXT, "FOLDER",
-       "generate: model (default: the one that ships with graft). transformer: whose sizes (default: Z-Image's 6 "
-       "billion).",
+       "generate, transformer: model; of it transformer takes the sizes alone (default: the one that ships with graft; "
+       "transformer: Z-Image with 6 billion parameters).",
        &w.model, 0, 0, NULL},
       {"prompt", 'p', TOOL_TEXT, "TEXT", "generate: what to draw.", &w.prompt, 0, 0, NULL},
       {"device", 0, TOOL_TEXT, "NAMES", TOOL_DEVICES_HELP, &w.devices, 0, 0, NULL},
       {"transformer", 0, TOOL_TEXT, "FILE", "generate: " TOOL_TRANSFORMER_HELP, &w.transformer, 0, 0, NULL},
-      {"type", 0, TOOL_TEXT, "TYPE", TOOL_TYPE_HELP, &w.type_name, 0, 0, NULL},
+      {"type", 0, TOOL_TEXT, "TYPE", "generate, transformer: " TOOL_TYPE_HELP, &w.type_name, 0, 0, NULL},
       {"steps", 0, TOOL_INT, "N", "generate: sampler steps (default: the model's).", &w.n_steps, 1, TOOL_NO_LIMIT,
        &w.has_steps},
-      {"size", 0, TOOL_SIZE, "WxH", "Size in pixels (default: the model's; transformer: 1024x1024).", w.size, 1, 1e6,
+      {"size", 0, TOOL_SIZE, "WxH",
+       "generate, transformer: size in pixels (default: the model's; transformer: 1024x1024).", w.size, 1, 1e6,
        &w.has_size},
       {"tokens", 0, TOOL_INT, "N", "transformer: tokens of the prompt (default: 77).", &w.n_tokens, 1, 1 << 20, NULL},
-      {"runs", 0, TOOL_INT, "N", "Runs after the first (default: 5).", &w.n_runs, 1, MAX_RUNS, &w.has_runs},
+      {"runs", 0, TOOL_INT, "N", "generate, transformer: runs after the first (default: 5).", &w.n_runs, 1, MAX_RUNS,
+       NULL},
       {"threads", 0, TOOL_INT, "N", "CPU threads (default: all cores).", &w.n_threads, 1, 1024, NULL},
-      {"fusion", 0, TOOL_TEXT, "RULES", "on, off, or fusion rules to leave out: -swiglu,-gated_residual.", &w.fusion, 0,
-       0, NULL},
+      {"fusion", 0, TOOL_TEXT, "RULES",
+       "generate, transformer: fusion: on, off, or rules to leave out: -swiglu,-gated_residual.", &w.fusion, 0, 0,
+       NULL},
       {"json", 0, TOOL_FLAG, NULL, "Print JSON for programs.", &w.as_json, 0, 0, NULL},
   };
   const char *what = NULL;
@@ -250,16 +234,12 @@ static int run(const tool_command *self, int argc, char **argv) {
   int parsed = tool_parse(self, argc, argv, options, sizeof options / sizeof options[0], &what, 1, &n);
   if (parsed == TOOL_PARSED) parsed = tool_weight_type(self, w.type_name, &w.type);
   if (parsed != TOOL_PARSED) return parsed;
-  const bench_subject subject = n == 1 ? subject_of(what) : 0;
-  if (subject == 0)
+  bench_fn *bench = n == 1 ? find_subject(what) : NULL;
+  if (bench == NULL)
     return tool_usage(self, "say what to measure: graft bench generate, graft bench transformer, or graft bench peak");
-  const char *idle = find_idle_option(&w, subject);
-  if (idle != NULL) return tool_usage(self, "%s has no use for %s", what, idle);
   graft_context *context = tool_open_planning_context(&(tool_planning){w.n_threads, w.fusion, w.devices});
   if (context == NULL) return TOOL_FAILED;
-  int code = subject == PEAK          ? bench_peak(context, &w)
-             : subject == TRANSFORMER ? bench_transformer(context, &w)
-                                      : bench_generate(context, &w);
+  int code = bench(context, &w);
   graft_context_destroy(context);
   return code;
 }

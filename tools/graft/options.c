@@ -1,4 +1,5 @@
 // Command lines: a table says what a command takes; parsing, checking and --help follow from it.
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -38,6 +39,39 @@ static void print_wrapped(const char *text, int column) {
   }
 }
 
+static bool holds_word(const char *list, size_t n, const char *separators, const char *word, size_t word_bytes) {
+  for (const char *at = list, *end = list + n; at < end;) {
+    size_t bytes = strcspn(at, separators);
+    if (bytes > (size_t)(end - at)) bytes = (size_t)(end - at);
+    if (bytes == word_bytes && bytes > 0 && memcmp(at, word, bytes) == 0) return true;
+    at += bytes + 1;
+  }
+  return false;
+}
+
+// Whether |word| is one of the actions that arguments such as "list|test|bench [OPTIONS]" begin with.
+static bool is_action(const tool_command *self, const char *word, size_t n) {
+  const size_t all = strcspn(self->arguments, " ");
+  return memchr(self->arguments, '|', all) != NULL && holds_word(self->arguments, all, "| ", word, n);
+}
+
+// How many bytes of an option's help name the actions that read it, ": " included; 0: all do.
+static size_t readers_of(const tool_command *self, const tool_option *option) {
+  const char *end = strstr(option->help, ": ");
+  if (end == NULL) return 0;
+  for (const char *word = option->help; word < end;) {
+    const size_t n = strcspn(word, ",:");
+    if (!is_action(self, word, n)) return 0;
+    word += n + strspn(word + n, ", ");
+  }
+  return (size_t)(end - option->help) + 2;
+}
+
+static bool is_read_by(const tool_command *self, const tool_option *option, const char *action) {
+  const size_t n = readers_of(self, option);
+  return n == 0 || holds_word(option->help, n - 2, ", ", action, strlen(action));
+}
+
 static void print_option(const tool_option *option) {
   char left[64];
   int n = option->letter != 0 ? snprintf(left, sizeof left, "  -%c, --%s", option->letter, option->name)
@@ -51,9 +85,27 @@ static void print_option(const tool_option *option) {
   print_wrapped(option->help, n);
 }
 
-static void print_help(const tool_command *self, const tool_option *options, size_t n_options) {
-  printf("%s\n\nUsage: graft %s %s\n\nOptions:\n", self->summary, self->name, self->arguments);
-  for (size_t i = 0; i < n_options; ++i) print_option(&options[i]);
+// The options of one action, without saying of each that it is for that one.
+static void print_action_options(const tool_command *self, const tool_option *options, size_t n_options,
+                                 const char *action) {
+  for (size_t i = 0; i < n_options; ++i) {
+    if (!is_read_by(self, &options[i], action)) continue;
+    char help[512];
+    tool_option option = options[i];
+    snprintf(help, sizeof help, "%s", option.help + readers_of(self, &option));
+    help[0] = (char)toupper((unsigned char)help[0]);
+    option.help = help;
+    print_option(&option);
+  }
+}
+
+// |action|: the one that help is asked of; NULL: of all.
+static void print_help(const tool_command *self, const tool_option *options, size_t n_options, const char *action) {
+  const char *arguments = action != NULL ? strchr(self->arguments, ' ') : self->arguments;
+  printf("%s\n\nUsage: graft %s %s%s\n\nOptions:\n", self->summary, self->name, action != NULL ? action : "",
+         arguments != NULL ? arguments : "");
+  if (action != NULL) print_action_options(self, options, n_options, action);
+  for (size_t i = 0; i < n_options && action == NULL; ++i) print_option(&options[i]);
   print_option(&(tool_option){.name = "help", .letter = 'h', .help = "Show this and exit."});
 }
 
@@ -161,11 +213,24 @@ static int refuse_option(const tool_command *self, const char *word) {
   return tool_usage(self, "unknown option -%c", optopt);
 }
 
+// Refuses what was given and |action| would leave unread.
+static int check_readers(const tool_command *self, const tool_option *options, size_t n_options, const bool *is_given,
+                         const char *action) {
+  if (!is_action(self, action, strlen(action))) return TOOL_PARSED;
+  for (size_t i = 0; i < n_options; ++i) {
+    if (is_given[i] && !is_read_by(self, &options[i], action))
+      return tool_usage(self, "%s has no use for --%s", action, options[i].name);
+  }
+  return TOOL_PARSED;
+}
+
 int tool_parse(const tool_command *self, int argc, char **argv, const tool_option *options, size_t n_options,
                const char **out_positional, size_t max_positional, size_t *out_n_positional) {
   struct option longs[MAX_OPTIONS + 2];
   char shorts[2 * MAX_OPTIONS + 4];
   if (n_options > MAX_OPTIONS) return tool_usage(self, "too many options in its table");
+  bool is_given[MAX_OPTIONS] = {false};
+  const char *action = argc > 1 && is_action(self, argv[1], strlen(argv[1])) ? argv[1] : NULL;
   describe(options, n_options, longs, shorts);
   optind = 1;
   opterr = 0;
@@ -173,13 +238,15 @@ int tool_parse(const tool_command *self, int argc, char **argv, const tool_optio
   while ((code = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
     const char *word = optind > 0 && optind <= argc ? argv[optind - 1] : "";
     if (code == 'h') {
-      print_help(self, options, n_options);
+      print_help(self, options, n_options, action);
       return tool_finish_output(TOOL_OK);
     }
     if (code == ':') return tool_usage(self, "%s needs a value", word);
     if (code == '?') return refuse_option(self, word);
-    int stored = store(self, find_option(options, n_options, code), optarg);
+    const tool_option *option = find_option(options, n_options, code);
+    int stored = store(self, option, optarg);
     if (stored != TOOL_PARSED) return stored;
+    is_given[option - options] = true;
   }
   size_t n_positional = (size_t)(argc - optind);
   if (n_positional > max_positional)
@@ -187,5 +254,5 @@ int tool_parse(const tool_command *self, int argc, char **argv, const tool_optio
                       argv[optind + (int)max_positional]);
   for (size_t i = 0; i < n_positional; ++i) out_positional[i] = argv[optind + (int)i];
   if (out_n_positional != NULL) *out_n_positional = n_positional;
-  return TOOL_PARSED;
+  return n_positional > 0 ? check_readers(self, options, n_options, is_given, out_positional[0]) : TOOL_PARSED;
 }

@@ -38,7 +38,9 @@ typedef struct tool_text_list {
   size_t n, capacity;
 } tool_text_list;
 
-// One option of a command. |value| receives it; |is_given| may be NULL.
+// One option of a command. |value| receives it; |is_given| may be NULL. Of a command with several actions, whose
+// arguments begin like "list|test|bench", the help of an option begins with those that read it, as in "test, bench: of
+// the values in the inputs": the others refuse it, and do not show it in their help.
 typedef struct tool_option {
   const char *name;  // long name without dashes
   char letter;       // 0: none
