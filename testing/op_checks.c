@@ -74,6 +74,30 @@ static void judge_outputs(graft_testing_session *session, const strided *outputs
   for (uint32_t i = 0; i < GRAFT_MAX_OUTPUTS; ++i) free(values[i]);
 }
 
+// Where the operator says that output 0 holds inputs as they are, it does.
+static void check_parts(graft_testing_session *session, const strided *inputs, const strided *outputs) {
+  const graft_testing_example *example = session->example;
+  const graft_view *whole = &outputs[0].view;
+  const graft_tensor_desc *descs[GRAFT_CASE_MAX_INPUTS] = {NULL};
+  const size_t room = graft_tensor_desc_bytes(&whole->desc);
+  if (example->op->part == NULL || !graft_tensor_desc_is_contiguous(&whole->desc)) return;
+  for (uint32_t i = 0; i < example->n_inputs; ++i) {
+    if ((example->present >> i & 1u) != 0) descs[i] = &inputs[i].view.desc;
+  }
+  for (uint32_t i = 0; i < example->n_inputs; ++i) {
+    int64_t offset = 0;
+    if (descs[i] == NULL || !graft_tensor_desc_is_contiguous(descs[i]) ||
+        !example->op->part(example->attrs, descs, example->n_inputs, &whole->desc, i, &offset))
+      continue;
+    const size_t bytes = graft_tensor_desc_bytes(descs[i]);
+    if (offset < 0 || (size_t)offset > room || bytes > room - (size_t)offset) {
+      graft_testing_fail(session, "input %u is said to be a part of output 0 that leaves it", i);
+    } else if (memcmp((const char *)whole->data + offset, inputs[i].view.data, bytes) != 0) {
+      graft_testing_fail(session, "input %u is not where output 0 is said to hold it", i);
+    }
+  }
+}
+
 // The reference in the example's own dtypes, with all inputs and outputs laid out as |layout|.
 static void check_reference(graft_testing_session *session, graft_testing_layout layout) {
   const graft_testing_example *example = session->example;
@@ -84,6 +108,7 @@ static void check_reference(graft_testing_session *session, graft_testing_layout
     graft_status status = run_reference(example, inputs, outputs, &error);
     if (status == GRAFT_OK) {
       judge_outputs(session, outputs);
+      check_parts(session, inputs, outputs);
     } else {
       graft_testing_fail(session, "%s: %s", graft_status_name(status), error.message);
     }

@@ -77,6 +77,10 @@ typedef enum graft_kernel_traits {
   // Output 0 may have any strides and begin wherever its dtype may lie, as destinations of graft_graph_apply_into do.
   // Without this, such results are computed apart and copied.
   GRAFT_KERNEL_ANY_OUTPUT = 1u << 0,
+  // Inputs may lie in output 0 already: at the very place that the operator's |part| names, where the kernel leaves
+  // them
+  // alone, or, when they are parts twice, at another. They are never written elsewhere.
+  GRAFT_KERNEL_PLACED_INPUTS = 1u << 1,
 } graft_kernel_traits;
 
 // A kernel. Constant, with static storage; must outlive every plan that uses it.

@@ -134,6 +134,13 @@ struct graft_op_def {
 
   const graft_op_case *cases;
   uint32_t n_cases;
+
+  // For operators that join inputs. Whether output 0, when contiguous, holds the bytes of input |input|, when that is,
+  // in one piece, and at how many bytes from its start: the step that makes the input may then write there at once.
+  // What two inputs get must not overlap. Takes effect with kernels that have GRAFT_KERNEL_PLACED_INPUTS. NULL: it does
+  // not. Pure and thread-safe.
+  bool (*part)(const void *attrs, const graft_tensor_desc *const *inputs, uint32_t n_inputs,
+               const graft_tensor_desc *output, uint32_t input, int64_t *out_offset);
 };
 
 // The bound that every kernel is held to against its reference: |got - want| ≤ bound · max(|want|, r), where r is the

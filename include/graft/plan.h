@@ -178,7 +178,8 @@ struct graft_step_info {
   const char *rejections;  // one line per kernel asked before the chosen one: "name: reason"; "" when there is none
   const char *fusion;      // the rule that made the step out of n_fused others; NULL: a node of the graph
   uint32_t n_fused;
-  const char *placement;  // why it runs on its device: a few words; "" where there was no choice
+  const char *placement;   // why it runs on its device: a few words; "" where there was no choice
+  uint32_t placed_inputs;  // bit i: input i was made in its place in output 0 (graft_op_def.part); not counted in bytes
 };
 
 GRAFT_API uint32_t graft_plan_n_steps(const graft_plan *plan);

@@ -53,6 +53,20 @@ static graft_status reference(const graft_reference_args *args) {
   return GRAFT_OK;
 }
 
+static bool part(const void *attrs, const graft_tensor_desc *const *inputs, uint32_t n_inputs,
+                 const graft_tensor_desc *output, uint32_t input, int64_t *out_offset) {
+  (void)n_inputs;
+  const int64_t axis = ((const graft_concat_attrs *)attrs)->axis;
+  const int64_t unit = axis == output->rank - 1 ? output->dtype->block_elements : 1;
+  for (int64_t d = 0; d < axis; ++d) {
+    if (output->shape[d] != 1) return false;
+  }
+  int64_t before = 0;
+  for (uint32_t i = 0; i < input; ++i) before += inputs[i]->shape[axis];
+  *out_offset = before / unit * output->strides[axis];
+  return true;
+}
+
 graft_tensor *graft_concat(graft_graph *graph, graft_tensor *const *tensors, uint32_t n, int32_t axis) {
   graft_tensor *y = NULL;
   if (n == 0 || n > GRAFT_MAX_INPUTS) {
@@ -81,6 +95,7 @@ static const graft_op_def ops[] = {{
     .reference = reference,
     .cases = graft_concat_cases,
     .n_cases = GRAFT_CONCAT_N_CASES,
+    .part = part,
 }};
 
 extern const graft_extension graft_extension_concat;

@@ -24,10 +24,11 @@ static graft_status encode(graft_encoder *encoder, const graft_encode_args *args
   for (uint32_t i = 0; i < node->n_inputs; ++i) {
     arguments a = {.x = args->inputs[i], .part = (char *)args->outputs[0] + offset};
     part.shape[axis] = node->inputs[i]->shape[axis];
+    offset += part.shape[axis] / unit * part.strides[axis];
+    if (a.x == a.part) continue;  // it was made there
     graft_strided_copy_init(&a.copy, node->inputs[i], &part);
     const graft_cpu_task task = {.run = run, .args = &a, .args_bytes = sizeof a, .n_items = a.copy.n_items};
     GRAFT_TRY(graft_cpu_encode(encoder, &task, args->error));
-    offset += part.shape[axis] / unit * part.strides[axis];
   }
   return GRAFT_OK;
 }
@@ -37,7 +38,8 @@ static const graft_kernel_def kernels[] = {{.struct_size = sizeof kernels[0],
                                             .name = "concat_any_strided__portable",
                                             .op = "graft.concat.v1",
                                             .backend = "cpu",
-                                            .encode = encode}};
+                                            .encode = encode,
+                                            .traits = GRAFT_KERNEL_PLACED_INPUTS}};
 
 extern const graft_extension graft_extension_concat_cpu;
 const graft_extension graft_extension_concat_cpu = {

@@ -21,7 +21,8 @@ static graft_status encode(graft_encoder *encoder, const graft_encode_args *args
   for (uint32_t i = 0; i < args->node->n_inputs; ++i) {
     const graft_view from = {.desc = *args->node->inputs[i], .data = args->inputs[i]};
     const graft_view to = part_of(&whole, &from.desc, attrs->axis, start);
-    GRAFT_TRY(graft_move_encode(encoder, args->state, &to, &from, args->error));
+    // What was made there needs no copy.
+    if (to.data != from.data) GRAFT_TRY(graft_move_encode(encoder, args->state, &to, &from, args->error));
     start += from.desc.shape[attrs->axis];
   }
   return GRAFT_OK;
@@ -35,7 +36,7 @@ static const graft_kernel_def kernels[] = {{.struct_size = sizeof kernels[0],
                                             .prepare = graft_move_prepare,
                                             .encode = encode,
                                             .destroy = free,
-                                            .traits = GRAFT_KERNEL_ANY_OUTPUT}};
+                                            .traits = GRAFT_KERNEL_ANY_OUTPUT | GRAFT_KERNEL_PLACED_INPUTS}};
 
 extern const graft_extension graft_extension_concat_cuda;
 const graft_extension graft_extension_concat_cuda = {

@@ -13,6 +13,7 @@ static bool can_take(const graft_plan *plan, uint32_t index, uint32_t input) {
   const graft_tensor *tensor = node->inputs[input];
   const graft_tensor *root = graft_plan_root(tensor);
   if (root->kind != GRAFT_TENSOR_RESULT || !covers(tensor, node->outputs[0])) return false;
+  if (plan->values[root->id].whole != GRAFT_PLAN_NONE) return false;
   // Read again later, also as a view, or an output of the graph.
   int32_t storage = plan->values[root->id].storage;
   if (plan->storages[storage].last != index + 1) return false;

@@ -67,12 +67,39 @@ static graft_status add_inputs(graft_plan *plan) {
   return GRAFT_OK;
 }
 
+// Storage of what has parts lives from the first of them on.
+static graft_status add_part(graft_plan *plan, uint32_t index, const graft_tensor *tensor) {
+  size_t offset, bytes;
+  const graft_tensor *whole = graft_plan_whole(plan, tensor, &offset);
+  graft_plan_value *value = &plan->values[tensor->id], *owner = &plan->values[whole->id];
+  if (owner->storage == GRAFT_PLAN_NONE) {
+    GRAFT_TRY(add_storage(plan,
+                          (storage_need){.bytes = graft_tensor_desc_bytes(&whole->desc),
+                                         .alignment = whole->desc.dtype->alignment,
+                                         .first = time_of(index),
+                                         .last = owner->last,
+                                         .device = whole->device},
+                          &owner->storage));
+  }
+  value->storage = owner->storage;
+  graft_plan_storage *storage = &plan->storages[value->storage];
+  if (value->last > storage->last) storage->last = value->last;
+  if (tensor == whole) return GRAFT_OK;
+  if (!graft_checked_align(graft_tensor_desc_bytes(&tensor->desc), GRAFT_DEVICE_ALIGNMENT, &bytes)) bytes = SIZE_MAX;
+  return count_naive(plan, whole->device, bytes);
+}
+
 static graft_status add_output(graft_plan *plan, uint32_t index, uint32_t output) {
   graft_planned_step *step = graft_plan_step_at(plan, index);
   const graft_tensor *tensor = step->node->outputs[output];
   graft_plan_value *value = &plan->values[tensor->id];
   size_t bytes = graft_tensor_desc_bytes(&tensor->desc);
   if (tensor->view_of != NULL) return GRAFT_OK;  // written over what is there
+  const bool has_parts = value->storage != GRAFT_PLAN_NONE;
+  if (value->whole != GRAFT_PLAN_NONE || has_parts) {
+    if (output == 0) step->in_place_input = GRAFT_PLAN_NONE;
+    return add_part(plan, index, tensor);
+  }
   if (output == 0) step->in_place_input = graft_plan_in_place_input(plan, index);
   if (output == 0 && step->in_place_input != GRAFT_PLAN_NONE) {
     value->storage = value_of(plan, step->node->inputs[step->in_place_input])->storage;
@@ -105,7 +132,7 @@ static graft_status add_step(graft_plan *plan, uint32_t index) {
                      &step->workspace);
 }
 
-graft_status graft_plan_find_lifetimes(graft_plan *plan) {
+static graft_status begin_lifetimes(graft_plan *plan) {
   size_t n_storages = (size_t)plan->n_inputs * (1 + plan->n_slots);
   for (uint32_t s = 0; s < plan->steps.n; ++s) {
     const graft_planned_step *step = graft_plan_step_at(plan, s);
@@ -117,12 +144,34 @@ graft_status graft_plan_find_lifetimes(graft_plan *plan) {
   plan->values = graft_arena_alloc_array(&plan->arena, plan->tensors.n, sizeof *plan->values);
   if (plan->storages == NULL || plan->values == NULL) return graft_plan_no_memory(plan);
   for (uint32_t i = 0; i < plan->tensors.n; ++i) {
-    plan->values[i] = (graft_plan_value){.storage = GRAFT_PLAN_NONE, .constant = GRAFT_PLAN_NONE};
+    plan->values[i] =
+        (graft_plan_value){.storage = GRAFT_PLAN_NONE, .constant = GRAFT_PLAN_NONE, .whole = GRAFT_PLAN_NONE};
   }
+  return GRAFT_OK;
+}
+
+// Forgets all but which values are parts.
+static void forget_lifetimes(graft_plan *plan) {
+  plan->n_storages = 0;
+  for (uint32_t d = 0; d < plan->n_devices; ++d) plan->devices[d].report.naive_bytes = 0;
+  for (uint32_t i = 0; i < plan->tensors.n; ++i) {
+    plan->values[i].storage = GRAFT_PLAN_NONE;
+    plan->values[i].last = 0;
+  }
+}
+
+graft_status graft_plan_find_storages(graft_plan *plan) {
+  forget_lifetimes(plan);
   find_last_reads(plan);
   GRAFT_TRY(add_inputs(plan));
   for (uint32_t s = 0; s < plan->steps.n; ++s) GRAFT_TRY(add_step(plan, s));
   return GRAFT_OK;
+}
+
+graft_status graft_plan_find_lifetimes(graft_plan *plan) {
+  GRAFT_TRY(begin_lifetimes(plan));
+  GRAFT_TRY(graft_plan_find_storages(plan));
+  return graft_plan_place_parts(plan);
 }
 
 graft_status graft_plan_add_storage(graft_plan *plan, const graft_plan_storage *storage, int32_t *out_index) {

@@ -109,6 +109,7 @@ static graft_status begin_plan(const graft_graph *graph, const graft_plan_option
   GRAFT_TRY(take_devices(plan, options, limits));
   plan->flags = options->flags;
   plan->memory_budget = options->memory_budget;
+  plan->is_apart = limits->is_apart;
   plan->n_slots = options->n_input_copies > 1 ? options->n_input_copies - 1 : 0;
   // FU5: observers and several pipeline copies want single nodes.
   if (plan->n_slots > 0) plan->flags |= GRAFT_PLAN_KEEP_NODES;
@@ -188,7 +189,10 @@ static graft_status design_to_fit(const graft_graph *graph, const graft_plan_opt
   graft_plan_limits limits = {.is_closed = {false}};
   for (uint32_t d = 0; d < GRAFT_PLAN_MAX_DEVICES; ++d) limits.weights[d] = SIZE_MAX;
   graft_status status = design(graph, options, &limits, out_plan);
-  while (*out_plan != NULL && graft_plan_tighten(*out_plan, status, &limits)) {
+  while (*out_plan != NULL) {
+    const bool is_too_early = status == GRAFT_E_NO_MEMORY && (*out_plan)->has_parts;
+    if (!is_too_early && !graft_plan_tighten(*out_plan, status, &limits)) break;
+    limits.is_apart = limits.is_apart || is_too_early;
     *(*out_plan)->error = (graft_error){0};
     graft_plan_destroy(*out_plan);
     status = design(graph, options, &limits, out_plan);

@@ -41,6 +41,8 @@ typedef struct graft_plan_value {
   int32_t storage;   // or GRAFT_PLAN_NONE
   int32_t constant;  // or GRAFT_PLAN_NONE
   uint32_t last;     // time of the last read, of it and of its views
+  int32_t whole;     // id of the value of which this is made as a part, or GRAFT_PLAN_NONE
+  size_t offset;     // in the whole
 } graft_plan_value;
 
 // The pages of a constant that are registered with its device; bytes 0: none.
@@ -57,6 +59,7 @@ typedef struct graft_planned_step {
   bool is_prepared;  // |prepared| is the plan's to destroy
   graft_constant_entry *packed[GRAFT_MAX_PACKED];
   int32_t in_place_input;          // or GRAFT_PLAN_NONE
+  uint32_t placed_inputs;          // bit i: input i was made as a part of output 0
   int32_t workspace;               // storage, or GRAFT_PLAN_NONE
   const graft_fusion_def *fusion;  // the rule that made it; NULL: a node of the graph
   uint32_t n_fused;                // steps that it stands for; 0: itself
@@ -149,6 +152,8 @@ struct graft_plan {
   uint32_t n_storages;
   graft_plan_constant *constants;
   uint32_t n_constants;
+  bool is_apart;   // no value is made as a part of another
+  bool has_parts;  // some are
   bool is_copied;  // steps reach all that they read
   bool is_laid_out;
   graft_plan_segment *segments;
@@ -164,6 +169,7 @@ struct graft_plan {
 typedef struct graft_plan_limits {
   size_t weights[GRAFT_PLAN_MAX_DEVICES];
   bool is_closed[GRAFT_PLAN_MAX_DEVICES];
+  bool is_apart;  // no value is made as a part of another, which may need memory earlier
 } graft_plan_limits;
 
 // Appends to a list; fails with a sentence in the plan's error.
@@ -338,6 +344,13 @@ graft_status graft_plan_find_lifetimes(graft_plan *plan);
 // in_place.c: the input whose storage output 0 of step |index| may take over, or GRAFT_PLAN_NONE. Storages of all that
 // the step reads are known.
 int32_t graft_plan_in_place_input(const graft_plan *plan, uint32_t index);
+// lifetime.c: the same once more, from what is said of parts.
+graft_status graft_plan_find_storages(graft_plan *plan);
+// parts.c: which values are made where steps that join them want them. Lifetimes were found without, and are found anew
+// where there are any.
+graft_status graft_plan_place_parts(graft_plan *plan);
+// The value whose storage has the bytes of |root|, which begin at |*out_offset|: |root| itself where it is no part.
+const graft_tensor *graft_plan_whole(const graft_plan *plan, const graft_tensor *root, size_t *out_offset);
 // layout.c: offsets in the arena.
 graft_status graft_plan_lay_out(graft_plan *plan);
 // verify.c: recomputes from the steps alone what may not overlap, and looks.

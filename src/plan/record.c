@@ -8,7 +8,9 @@ void *graft_plan_address(const graft_plan *plan, const graft_tensor *tensor) {
   const graft_plan_value *value = &plan->values[root->id];
   char *base = plan->devices[root->device].memory.address;  // somewhere for empty constants
   if (value->storage != GRAFT_PLAN_NONE) {
-    base += plan->storages[value->storage].offset;
+    size_t offset;
+    (void)graft_plan_whole(plan, root, &offset);
+    base += plan->storages[value->storage].offset + offset;
   } else if (value->constant != GRAFT_PLAN_NONE && root->constant.data != NULL) {
     const graft_constant_entry *copy = plan->constants[value->constant].copy;
     // Kernels take addresses of inputs and outputs alike and do not write to inputs.

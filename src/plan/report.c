@@ -41,6 +41,9 @@ static double count_bytes(const graft_planned_step *step) {
     if (step->info.inputs[i] != NULL) bytes += (double)graft_tensor_desc_bytes(step->info.inputs[i]);
   }
   for (uint32_t i = 0; i < step->info.n_outputs; ++i) bytes += (double)graft_tensor_desc_bytes(step->info.outputs[i]);
+  for (uint32_t i = 0; i < step->info.n_inputs; ++i) {
+    if (step->placed_inputs >> i & 1) bytes -= 2 * (double)graft_tensor_desc_bytes(step->info.inputs[i]);
+  }
   return bytes;
 }
 
@@ -67,6 +70,7 @@ void graft_plan_step(const graft_plan *plan, uint32_t index, graft_step_info *ou
       .fusion = step->fusion != NULL ? step->fusion->name : NULL,
       .n_fused = step->n_fused,
       .placement = step->node->placement != NULL ? step->node->placement : "",
+      .placed_inputs = step->placed_inputs,
   };
   for (uint32_t i = 0; i < step->prepared.n_packed; ++i) info.packed_bytes += step->prepared.packed[i].bytes;
   graft_versioned_fill(out_info, &info, sizeof info);
@@ -98,14 +102,23 @@ static int kernel_column(const graft_plan *plan) {
   return (int)width;
 }
 
+// ", 2 of 3 inputs made in their places"; "" where none are.
+static const char *format_placed(const graft_step_info *info, char *text, size_t text_bytes) {
+  const unsigned n = (unsigned)__builtin_popcount(info->placed_inputs), n_all = (unsigned)info->n_inputs;
+  text[0] = '\0';
+  if (n > 0 && n == n_all) snprintf(text, text_bytes, ", all inputs made in their places: nothing to do");
+  if (n > 0 && n < n_all) snprintf(text, text_bytes, ", %u of %u inputs made in their places", n, n_all);
+  return text;
+}
+
 static graft_status print_step(const graft_plan *plan, uint32_t index, int width, graft_writer writer) {
-  char output[128], bytes[24], line[512];
+  char output[128], bytes[24], placed[64], line[512];
   graft_step_info info = {.struct_size = sizeof info};
   graft_plan_step(plan, index, &info);
   graft_tensor_desc_format(info.outputs[0], output, sizeof output);
   format_bytes(info.bytes, bytes, sizeof bytes);
-  snprintf(line, sizeof line, "%4u %-*s %-20s %9s %c %s\n", (unsigned)index, width, info.kernel->name, output, bytes,
-           info.is_in_place ? '=' : ' ', info.label);
+  snprintf(line, sizeof line, "%4u %-*s %-20s %9s %c %s%s\n", (unsigned)index, width, info.kernel->name, output, bytes,
+           info.is_in_place ? '=' : ' ', info.label, format_placed(&info, placed, sizeof placed));
   if (plan->n_devices == 1) return write_text(writer, line);
   line[strlen(line) - 1] = '\0';
   GRAFT_TRY(write_text(writer, line));

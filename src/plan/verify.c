@@ -1,6 +1,7 @@
 // Checks a finished layout against the steps alone: nothing that the passes concluded is believed, only their results.
 #include <stdlib.h>
 
+#include "src/graph/effects.h"
 #include "src/plan/plan_internal.h"
 
 // A value, or a workspace, while it must stay.
@@ -14,9 +15,10 @@ typedef struct occupant {
 
 typedef struct verify_pass {
   const graft_plan *plan;
-  uint32_t *last;   // by tensor id
-  bool *is_ready;   // by tensor id
-  occupant *alive;  // those that reach the step being looked at
+  uint32_t *last;              // by tensor id
+  bool *is_ready;              // by tensor id
+  const graft_tensor **whole;  // by tensor id: what has the value's bytes, too, as a part
+  occupant *alive;             // those that reach the step being looked at
   uint32_t n_alive;
 } verify_pass;
 
@@ -62,13 +64,63 @@ static graft_status find_reads(verify_pass *pass) {
   return GRAFT_OK;
 }
 
-// Whether |next| may lie on |before| because its step computes in place.
-static bool is_in_place(const graft_plan *plan, const occupant *before, const occupant *next) {
-  const graft_planned_step *step = graft_plan_step_at(plan, next->step);
-  if (next->tensor == NULL || before->tensor == NULL || step->in_place_input == GRAFT_PLAN_NONE) return false;
+// Where the bytes of |root|, which has storage, begin in the arena.
+static size_t begin_of(const graft_plan *plan, const graft_tensor *root) {
+  size_t offset;
+  (void)graft_plan_whole(plan, root, &offset);
+  return plan->storages[plan->values[root->id].storage].offset + offset;
+}
+
+// Notes which inputs lie where |step|, whose operator joins them, wants them.
+static void find_parts(verify_pass *pass, const graft_planned_step *step) {
+  const graft_plan *plan = pass->plan;
+  const graft_node *node = step->node;
+  const graft_tensor *output = node->outputs[0];
+  if (node->op->part == NULL || !(step->kernel->traits & GRAFT_KERNEL_PLACED_INPUTS) || output->view_of != NULL) return;
+  for (uint32_t i = 0; i < node->n_inputs; ++i) {
+    const graft_tensor *root = node->inputs[i] != NULL ? graft_plan_root(node->inputs[i]) : NULL;
+    int64_t offset;
+    if (root == NULL || plan->values[root->id].storage == GRAFT_PLAN_NONE || root->device != output->device ||
+        graft_tensor_desc_bytes(&root->desc) != graft_tensor_desc_bytes(&node->inputs[i]->desc) ||
+        !node->op->part(node->attrs, step->info.inputs, node->n_inputs, &output->desc, i, &offset))
+      continue;
+    if (begin_of(plan, root) == begin_of(plan, output) + (size_t)offset) pass->whole[root->id] = output;
+  }
+}
+
+// Whether |tensor| is a part of |whole|, which has been made of it as it is, or is it.
+static bool is_part(const verify_pass *pass, const graft_tensor *tensor, const graft_tensor *whole) {
+  while (tensor != NULL && tensor != whole) tensor = pass->whole[tensor->id];
+  return tensor != NULL;
+}
+
+// Whether |next| may lie on |before| because its step computes in place, on it or on what it is all of.
+static bool is_in_place(const verify_pass *pass, const occupant *before, const occupant *next) {
+  const graft_planned_step *step = graft_plan_step_at(pass->plan, next->step);
+  if (step->in_place_input == GRAFT_PLAN_NONE) return false;
   return next->tensor == step->node->outputs[0] && before->last == next->first && before->begin == next->begin &&
          before->end == next->end && before->tensor->kind == GRAFT_TENSOR_RESULT &&
-         graft_plan_root(step->node->inputs[step->in_place_input]) == before->tensor;
+         is_part(pass, before->tensor, graft_plan_root(step->node->inputs[step->in_place_input]));
+}
+
+// Whether |next| may share bytes with |before|.
+static bool may_share(const verify_pass *pass, const occupant *before, const occupant *next) {
+  if (next->tensor == NULL || before->tensor == NULL) return false;
+  return is_part(pass, before->tensor, next->tensor) || is_in_place(pass, before, next);
+}
+
+// What |step| writes over is one value's, and nobody wants it as another's any more.
+static graft_status check_write_over(const verify_pass *pass, const graft_planned_step *step, uint32_t time) {
+  const graft_tensor *written = step->node->outputs[0], *root = graft_plan_root(written);
+  if (written == root || pass->plan->values[root->id].storage == GRAFT_PLAN_NONE) return GRAFT_OK;
+  const graft_extent extent = graft_tensor_extent(written);
+  const size_t base = begin_of(pass->plan, root), begin = base + (size_t)extent.begin, end = base + (size_t)extent.end;
+  for (uint32_t i = 0; i < pass->n_alive; ++i) {
+    const occupant *other = &pass->alive[i];
+    if (other->tensor == root || other->last < time || other->device != root->device) continue;
+    if (other->begin < end && begin < other->end) return fault(pass->plan, "a part is written over", written->name);
+  }
+  return GRAFT_OK;
 }
 
 static graft_status enter(verify_pass *pass, const occupant *next) {
@@ -81,7 +133,7 @@ static graft_status enter(verify_pass *pass, const occupant *next) {
     const occupant *other = &pass->alive[i];
     if (other->last < next->first) continue;
     bool overlaps = next->device == other->device && next->begin < other->end && other->begin < next->end;
-    if (overlaps && !is_in_place(plan, other, next)) return fault(plan, "two values share bytes", name);
+    if (overlaps && !may_share(pass, other, next)) return fault(plan, "two values share bytes", name);
     pass->alive[n++] = *other;
   }
   pass->alive[n++] = *next;
@@ -100,7 +152,8 @@ static graft_status enter_value(verify_pass *pass, const graft_tensor *tensor, u
   if (plan->storages[storage].device != o.device) return fault(plan, "storage on another device", tensor->name);
   if (tensor->kind == GRAFT_TENSOR_INPUT) o.last = plan->steps.n + 1;
   if (o.last < first) o.last = first;
-  o.begin = plan->storages[storage].offset;
+  o.begin = begin_of(plan, tensor);
+  if (o.begin % GRAFT_DEVICE_ALIGNMENT != 0) return fault(plan, "a value is not aligned", tensor->name);
   o.end = o.begin + graft_tensor_desc_bytes(&tensor->desc);
   return enter(pass, &o);
 }
@@ -138,6 +191,8 @@ static graft_status enter_all(verify_pass *pass) {
   for (uint32_t s = 0; s < plan->steps.n; ++s) {
     const graft_planned_step *step = graft_plan_step_at(plan, s);
     GRAFT_TRY(enter_residents(pass, s));
+    GRAFT_TRY(check_write_over(pass, step, s + 1));
+    find_parts(pass, step);
     for (uint32_t i = 0; i < step->node->n_outputs; ++i) {
       if (step->node->outputs[i]->view_of != NULL) continue;
       GRAFT_TRY(enter_value(pass, step->node->outputs[i], s, s + 1));
@@ -207,9 +262,10 @@ graft_status graft_plan_verify(const graft_plan *plan) {
       .plan = plan,
       .last = calloc((size_t)plan->tensors.n + 1, sizeof *pass.last),
       .is_ready = calloc((size_t)plan->tensors.n + 1, sizeof *pass.is_ready),
+      .whole = calloc((size_t)plan->tensors.n + 1, sizeof *pass.whole),
       .alive = calloc((size_t)plan->n_storages + plan->tensors.n + plan->residents.n + 1, sizeof *pass.alive)};
   graft_status status;
-  if (pass.last == NULL || pass.is_ready == NULL || pass.alive == NULL) {
+  if (pass.last == NULL || pass.is_ready == NULL || pass.whole == NULL || pass.alive == NULL) {
     status = GRAFT_FAIL(plan->error, GRAFT_E_NO_MEMORY, "no memory to check the plan");
   } else {
     status = check_devices(plan);
@@ -219,6 +275,7 @@ graft_status graft_plan_verify(const graft_plan *plan) {
   }
   free(pass.last);
   free(pass.is_ready);
+  free(pass.whole);
   free(pass.alive);
   return status;
 }

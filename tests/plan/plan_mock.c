@@ -55,6 +55,27 @@ static graft_status infer_split(graft_infer_args *args) {
   return GRAFT_OK;
 }
 
+static graft_status infer_join(graft_infer_args *args) {
+  const graft_tensor_desc *x = args->inputs[0];
+  int64_t shape[] = {0, x->shape[1]};
+  for (uint32_t i = 0; i < args->n_inputs; ++i) {
+    if (args->inputs[i]->shape[1] != shape[1]) return GRAFT_FAIL(args->error, GRAFT_E_SHAPE, "columns differ");
+    shape[0] += args->inputs[i]->shape[0];
+  }
+  GRAFT_TRY(graft_tensor_desc_init(x->dtype, 2, shape, args->error, &args->outputs[0]));
+  if (args->n_outputs == 1) return GRAFT_OK;
+  return graft_tensor_desc_init(x->dtype, 2, x->shape, args->error, &args->outputs[1]);
+}
+
+static bool part_of_join(const void *attrs, const graft_tensor_desc *const *inputs, uint32_t n_inputs,
+                         const graft_tensor_desc *output, uint32_t input, int64_t *out_offset) {
+  (void)attrs;
+  (void)n_inputs;
+  *out_offset = 0;
+  for (uint32_t i = 0; i < input; ++i) *out_offset += inputs[i]->shape[0] * output->strides[0];
+  return true;
+}
+
 static graft_status infer_slice(graft_infer_args *args) {
   const plan_attrs *attrs = args->attrs;
   const graft_tensor_desc *x = args->inputs[0];
@@ -262,6 +283,22 @@ static graft_status encode_packed(graft_encoder *encoder, const graft_encode_arg
   return encode_task(encoder, args, &task, run_packed);
 }
 
+// ---- joining rows ----
+
+static graft_status encode_join(graft_encoder *encoder, const graft_encode_args *args) {
+  element_task task = begin_task(args, 0);
+  for (uint32_t i = 0; i < args->node->n_inputs; ++i) {
+    task.a = args->inputs[i];
+    task.in[0] = *args->node->inputs[i];
+    task.out.shape[0] = task.in[0].shape[0];
+    if (task.a != task.y) GRAFT_TRY(encode_task(encoder, args, &task, run_copy));
+    task.y += task.out.shape[0] * task.out.strides[0];
+  }
+  if (args->node->n_outputs == 1) return GRAFT_OK;
+  element_task second = begin_task(args, 1);
+  return encode_task(encoder, args, &second, run_copy);
+}
+
 // ---- effects, waiting and failing ----
 
 static void run_opaque(const void *args, int64_t item, const graft_cpu_worker *worker) {
@@ -355,6 +392,9 @@ static const graft_op_def ops[] = {
     {OP("plan.split.v1", 1, 1, 2, GRAFT_OP_PURE, infer_split), .reference = reference_missing},
     {OP("plan.slice.v1", 1, 1, 1, GRAFT_OP_PURE | GRAFT_OP_VIEW, infer_slice)},
     {OP("plan.transpose.v1", 1, 1, 1, GRAFT_OP_PURE | GRAFT_OP_VIEW, infer_transpose)},
+    {OP("plan.join.v1", 1, 4, 1, GRAFT_OP_PURE, infer_join), .reference = reference_missing, .part = part_of_join},
+    {OP("plan.join_twice.v1", 1, 4, 2, GRAFT_OP_PURE, infer_join), .reference = reference_missing,
+     .part = part_of_join},
     {OP("plan.copy.v1", 1, 1, 1, GRAFT_OP_PURE | GRAFT_OP_COPY, infer_same), .reference = reference_missing},
     {OP("plan.packed.v1", 2, 2, 1, GRAFT_OP_PURE, infer_same), .decompose = NULL, .reference = reference_missing},
     {OP("plan.twice.v1", 1, 1, 1, GRAFT_OP_PURE, infer_same), .decompose = decompose_twice},
@@ -374,6 +414,8 @@ static const graft_kernel_def kernels[] = {
     {KERNEL("mix_f32__mock", "plan.mix.v1", encode_mix), .prepare = prepare_mix, .destroy = destroy_mix},
     {KERNEL("split_f32__mock", "plan.split.v1", encode_split)},
     {KERNEL("copy_f32__mock", "plan.copy.v1", encode_copy)},
+    {KERNEL("join_f32__mock", "plan.join.v1", encode_join), .traits = GRAFT_KERNEL_PLACED_INPUTS},
+    {KERNEL("join_twice_f32__mock", "plan.join_twice.v1", encode_join), .traits = GRAFT_KERNEL_PLACED_INPUTS},
     {KERNEL("packed_f32__mock", "plan.packed.v1", encode_packed), .prepare = prepare_packed, .destroy = destroy_mix,
      .supports = supports_packed, .pack = pack_reversed},
     {KERNEL("unpacked_f32__mock", "plan.packed.v1", encode_add)},
@@ -453,6 +495,12 @@ graft_tensor *plan_mix(graft_graph *graph, graft_tensor *a, graft_tensor *b, gra
   graft_tensor *out[GRAFT_MAX_OUTPUTS];
   graft_graph_apply(graph, "plan.mix.v1", NULL, 0, (graft_tensor *[]){a, b, c != NULL ? c : graft_graph_none()}, 3,
                     out);
+  return out[0];
+}
+
+graft_tensor *plan_join(graft_graph *graph, const char *op, graft_tensor *const *inputs, uint32_t n) {
+  graft_tensor *out[GRAFT_MAX_OUTPUTS];
+  graft_graph_apply(graph, op, NULL, 0, inputs, n, out);
   return out[0];
 }
 

@@ -16,6 +16,7 @@ typedef struct plan_attrs {
 // plan.add.v1 (a, b), plan.scale.v1 (x): kernels in place, any strides
 // plan.mix.v1 (a, b, c or none): a·b + c through a workspace, two tasks; y = a·b + a without c
 // plan.split.v1 (x): even rows and odd rows, two outputs
+// plan.join.v1 (1 to 4): their rows one below the other; plan.join_twice.v1: the same, and the first input once more
 // plan.slice.v1, plan.transpose.v1: views; plan.copy.v1: strides to contiguous
 // plan.packed.v1 (x, w): x + w, with w packed (reversed) when it is a constant
 // plan.twice.v1 (x): decomposes to add(x, x); plan.nested.v1 (x): to twice(scale(x))
@@ -43,6 +44,8 @@ graft_tensor *plan_constant(graft_graph *graph, const char *name, int64_t rows, 
 graft_tensor *plan_apply1(graft_graph *graph, const char *op, plan_attrs attrs, graft_tensor *a);
 graft_tensor *plan_apply2(graft_graph *graph, const char *op, graft_tensor *a, graft_tensor *b);
 graft_tensor *plan_mix(graft_graph *graph, graft_tensor *a, graft_tensor *b, graft_tensor *c);
+// |op|: plan.join.v1, or plan.join_twice.v1, whose second output nobody reads.
+graft_tensor *plan_join(graft_graph *graph, const char *op, graft_tensor *const *inputs, uint32_t n);
 void plan_split(graft_graph *graph, graft_tensor *x, graft_tensor **out_halves);
 
 // Makes a plan with every pass verified; fails the test when it cannot be made.

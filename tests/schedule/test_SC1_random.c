@@ -12,7 +12,7 @@
 
 #include "schedule_support.h"
 
-enum { MAX_VALUES = 48, MAX_ELEMENTS = 64, MAX_OUTPUTS = 6, MAX_STORAGES = 64 };
+enum { MAX_VALUES = 48, MAX_ELEMENTS = 256, MAX_OUTPUTS = 6, MAX_STORAGES = 64 };
 
 // A tensor: which elements of which storage it shows, in its order.
 typedef struct value {
@@ -60,7 +60,7 @@ static value *add_value(world *w, int64_t rows, int64_t columns, int storage) {
 }
 
 static void add_leaf(world *w, bool is_constant) {
-  int64_t rows = 2 * (1 + below(w, 4)), columns = 1 + below(w, 8);
+  int64_t rows = 2 * (1 + below(w, 4)), columns = below(w, 2) ? 16 : 1 + below(w, 8);
   char name[16];
   snprintf(name, sizeof name, "leaf%u", (unsigned)w->n_values);
   int storage = w->n_storages++;
@@ -98,8 +98,10 @@ static void note(world *w, int kind, const value *y, const value *a, const value
   t[3] = index_of(w, b);
 }
 
-static const char *const ops[] = {"plan.add.v1",       "plan.packed.v1", "plan.scale.v1", "plan.copy.v1",
-                                  "plan.reference.v1", "plan.twice.v1",  "plan.nested.v1"};
+enum { JOIN = 7 };
+
+static const char *const ops[] = {"plan.add.v1",       "plan.packed.v1", "plan.scale.v1",  "plan.copy.v1",
+                                  "plan.reference.v1", "plan.twice.v1",  "plan.nested.v1", "plan.join.v1"};
 
 // Every second node writes over a value of its shape, often over one of its inputs.
 static void add_computation(world *w, value *a, int kind) {
@@ -122,6 +124,29 @@ static void add_computation(world *w, value *a, int kind) {
     y->tensor = out[0];
   }
   note(w, kind, y, a, b);
+}
+
+// Rows of two values, often of the same one, often over a value of that shape.
+static void add_join(world *w, value *a) {
+  uint32_t start = below(w, w->n_values);
+  value *b = a;
+  for (uint32_t i = 0; i < w->n_values && b == a; ++i) {
+    value *v = &w->values[(start + i) % w->n_values];
+    if (v->columns == a->columns) b = v;
+  }
+  if (below(w, 2) == 0) b = below(w, 2) == 0 ? a : b;
+  if ((a->rows + b->rows) * a->columns > MAX_ELEMENTS) return;
+  const value shape = {.rows = a->rows + b->rows, .columns = a->columns};
+  value *into = below(w, 4) == 0 ? find_same(w, &shape, true) : NULL;
+  value *y = into != NULL ? &w->values[w->n_values++] : add_value(w, shape.rows, shape.columns, w->n_storages++);
+  graft_tensor *inputs[] = {a->tensor, b->tensor};
+  if (into != NULL) {
+    *y = *into;
+    y->tensor = schedule_write(w->s->graph, ops[JOIN], (plan_attrs){0}, a->tensor, b->tensor, into->tensor);
+  } else {
+    y->tensor = plan_join(w->s->graph, ops[JOIN], inputs, 2);
+  }
+  note(w, JOIN, y, a, b);
 }
 
 static void add_view(world *w, value *x) {
@@ -153,8 +178,11 @@ static void make_world(world *w, schedule *s, uint64_t seed) {
   for (uint32_t i = 0; i < n_nodes && w->n_values < MAX_VALUES - 2; ++i) {
     uint32_t back = below(w, 3) != 0 ? below(w, w->n_values < 4 ? w->n_values : 4) : below(w, w->n_values);
     value *x = &w->values[w->n_values - 1 - back];
-    if (below(w, 5) == 0) {
+    const uint32_t choice = below(w, 6);
+    if (choice == 0) {
       add_view(w, x);
+    } else if (choice == 1) {
+      add_join(w, x);
     } else {
       add_computation(w, x, (int)below(w, 7));
     }
@@ -176,7 +204,13 @@ static void evaluate(world *w) {
     const int *n = w->trace[t];
     const value *y = &w->values[n[1]], *a = &w->values[n[2]], *b = n[3] >= 0 ? &w->values[n[3]] : a;
     float result[MAX_ELEMENTS];
+    const int n_first = (int)(a->rows * a->columns);
     for (int i = 0; i < y->rows * y->columns; ++i) {
+      if (n[0] == JOIN) {
+        result[i] =
+            i < n_first ? w->storages[a->storage][a->elements[i]] : w->storages[b->storage][b->elements[i - n_first]];
+        continue;
+      }
       float u = w->storages[a->storage][a->elements[i]], v = w->storages[b->storage][b->elements[i]];
       float scaled = w->factors[t] * u + 1;
       const float results[] = {u + v, u + v, scaled, u, 3 * u, u + u, scaled + scaled};
@@ -225,11 +259,24 @@ static void check(world *w, graft_plan *plan, uint64_t seed, const char *what) {
   graft_plan_destroy(plan);
 }
 
+static uint32_t n_placed;  // parts, in all plans
+
+static void count_placed(const graft_plan *plan) {
+  for (uint32_t s = 0; s < graft_plan_n_steps(plan); ++s) {
+    graft_step_info info = {.struct_size = sizeof info};
+    graft_plan_step(plan, s, &info);
+    n_placed += (uint32_t)__builtin_popcount(info.placed_inputs);
+  }
+}
+
 static graft_plan *plan_devices(world *w, graft_device *const *devices, uint32_t n, size_t budget, uint64_t seed) {
   const graft_plan_options options = {
       .struct_size = sizeof options, .devices = devices, .n_devices = n, .memory_budget = budget, .flags = 1u << 30};
   graft_plan *plan = NULL;
-  if (graft_plan_create(w->s->graph, &options, &plan) == GRAFT_OK) return plan;
+  if (graft_plan_create(w->s->graph, &options, &plan) == GRAFT_OK) {
+    count_placed(plan);
+    return plan;
+  }
   const graft_error *error = graft_context_error(w->s->context);
   if (budget == 0) fail_msg("seed %" PRIu64 ": %s (%s:%d)", seed, error->message, error->file, (int)error->line);
   assert_non_null(strstr(error->message, "the memory budget is"));
@@ -258,8 +305,8 @@ static schedule *open_with_lacks(uint64_t seed, char *words) {
   words[0] = '\0';
   for (int d = 0; d < 2; ++d) {
     n += (size_t)sprintf(words + n, "%sprivate:%d", d > 0 ? "; " : "", d);
-    for (int i = 0; i < 7; ++i) {
-      if (bits >> (7 * d + i) & 1) n += (size_t)sprintf(words + n, " lacks=%s", ops[i]);
+    for (int i = 0; i <= JOIN; ++i) {
+      if (bits >> (8 * d + i) & 1) n += (size_t)sprintf(words + n, " lacks=%s", ops[i]);
     }
   }
   return schedule_open(1 + (int32_t)(seed % 2), words);
@@ -281,6 +328,8 @@ static void SC1_random_graphs_on_devices_that_lack_operators(void **state) {
     for (int i = 0; i < 20 && left > 0; ++i, ++seed, --left) check_graph(&w, s, seed);
     schedule_close(s);
   }
+  printf("%u values made as parts of others\n", (unsigned)n_placed);
+  assert_true(n_placed > count / 10);
 }
 
 int main(void) {

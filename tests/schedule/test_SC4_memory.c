@@ -254,7 +254,8 @@ static void SC4_every_failing_allocation_is_a_status(void **state) {
         plan_apply1(s->graph, "plan.nested.v1", (plan_attrs){0}, plan_apply2(s->graph, "plan.packed.v1", x, w));
     y = plan_apply1(s->graph, "plan.reference.v1", (plan_attrs){0}, y);
     y = schedule_write(s->graph, "plan.add.v1", (plan_attrs){0}, y, w, y);
-    graft_graph_output(s->graph, y, "y");
+    graft_tensor *const parts[] = {y, schedule_scale(s->graph, y, 2)};
+    graft_graph_output(s->graph, plan_join(s->graph, "plan.join.v1", parts, 2), "y");
     sweep attempt = {.s = s, .budget = i == 0 ? 0 : 1 << 20};
     int64_t n = fail_alloc_sweep(try_plan, check_sweep, &attempt);
     printf("%d allocations make a plan for two devices\n", (int)n);

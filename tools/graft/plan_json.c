@@ -40,6 +40,11 @@ static json_t *describe_step(const tool_planned_stage *stage, uint32_t index) {
       (json_int_t)info.packed_bytes, "in_place", info.is_in_place, "rejected",
       info.rejections == NULL ? "" : info.rejections, "fusion", info.fusion, "fused", (int)info.n_fused, "placement",
       info.placement);
+  json_t *placed = json_array();
+  for (uint32_t i = 0; i < info.n_inputs; ++i) {
+    if (info.placed_inputs >> i & 1) json_array_append_new(placed, json_integer((json_int_t)i));
+  }
+  json_object_set_new(step, "placed_inputs", placed);
   if (stage->seconds != NULL) json_object_set_new(step, "ms", json_real(1e3 * stage->seconds[index]));
   return step;
 }
