@@ -171,7 +171,8 @@ typedef struct graft_backend_def {
   // Host memory of others that is only read, such as a mapped file: until it is unregistered, copies in streams go from
   // it to the device at full speed and without the host. Whole pages. It may be registered several times, and is
   // unregistered as often, with the same |memory| and |bytes|, when copies from it are over. A device that cannot do
-  // it, with this memory or at all, fails, which is nothing to worry about. Both or neither, with streams. Thread-safe.
+  // it, with so much (GRAFT_E_NO_MEMORY: less may go), with this memory or at all, fails, which is nothing to worry
+  // about. Both or neither, with streams. Thread-safe.
   graft_status (*register_host)(void *state, const void *memory, size_t bytes, graft_error *error);
   void (*unregister_host)(void *state, const void *memory, size_t bytes);
 } graft_backend_def;

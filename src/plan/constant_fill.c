@@ -156,12 +156,14 @@ static bool begin_mapped(fill_pass *pass, fill_job *job) {
   const graft_constant_key *key = &job->entry->key;
   if (!pass->is_mapping || job->step != NULL) return false;
   await_mapped(pass, m);
-  pass->is_mapping = graft_plan_map(pass->device, key->source, key->bytes, &m->mapped);
-  if (!pass->is_mapping && other->job != NULL) {
-    // The two may lie over each other.
+  graft_status status = graft_plan_map(pass->device, key->source, key->bytes, &m->mapped);
+  if (status != GRAFT_OK && other->job != NULL) {
+    // The two may lie over each other, or be too much together.
     await_mapped(pass, other);
-    pass->is_mapping = graft_plan_map(pass->device, key->source, key->bytes, &m->mapped);
+    status = graft_plan_map(pass->device, key->source, key->bytes, &m->mapped);
   }
+  // What is too large says nothing of others.
+  pass->is_mapping = status == GRAFT_OK || status == GRAFT_E_NO_MEMORY;
   if (m->mapped.bytes == 0) return false;
   if (!open_stream(pass)) {
     graft_plan_unmap(pass->device, key->source, &m->mapped);

@@ -356,8 +356,9 @@ graft_status graft_plan_lay_out(graft_plan *plan);
 // verify.c: recomputes from the steps alone what may not overlap, and looks.
 graft_status graft_plan_verify(const graft_plan *plan);
 // mapped.c: registers what |device| can copy from |source| by itself, which is nothing where that is not worth it.
-// False where it cannot, and others need not be tried.
-bool graft_plan_map(const graft_plan_device *device, const void *source, size_t bytes, graft_plan_mapped *out_mapped);
+// GRAFT_E_NO_MEMORY where it is too large, which others may not be; after any other failure they need not be tried.
+graft_status graft_plan_map(const graft_plan_device *device, const void *source, size_t bytes,
+                            graft_plan_mapped *out_mapped);
 // When copies from it are over.
 void graft_plan_unmap(const graft_plan_device *device, const void *source, graft_plan_mapped *mapped);
 // constant_fill.c: makes the copies and packed forms that no other plan has made yet.

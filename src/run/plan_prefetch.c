@@ -41,14 +41,15 @@ static size_t part_bytes_of(const graft_plan *plan, uint32_t index) {
   return largest < most_part_bytes ? largest : most_part_bytes;
 }
 
-// Where one cannot be registered, the system has a reason that holds for others, too.
+// Where one cannot be registered that is not too large, the system has a reason that holds for others, too.
 static void map_residents(const graft_prefetch *p, uint32_t index) {
   bool is_mapping = true;
   for (uint32_t i = 0; i < p->plan->residents.n && is_mapping; ++i) {
     graft_plan_resident *resident = p->plan->residents.items[i];
     const graft_constant_key *key = &resident->entry.key;
     if (resident->device != index || resident->step != NULL) continue;
-    is_mapping = graft_plan_map(p->device, key->source, key->bytes, &resident->mapped);
+    graft_status status = graft_plan_map(p->device, key->source, key->bytes, &resident->mapped);
+    is_mapping = status == GRAFT_OK || status == GRAFT_E_NO_MEMORY;
   }
 }
 

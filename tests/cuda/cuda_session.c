@@ -18,6 +18,7 @@ bool cuda_double_find(cuda_double *out_double) {
   *(void **)&out_double->get_counts = dlsym(library, "fake_cuda_get_counts");
   *(void **)&out_double->set_memory = dlsym(library, "fake_cuda_set_memory");
   *(void **)&out_double->lack = dlsym(library, "fake_cuda_lack");
+  *(void **)&out_double->limit_pinning = dlsym(library, "fake_cuda_limit_pinning");
   *(void **)&out_double->begin_capture = dlsym(library, "cuStreamBeginCapture_v2");
   *(void **)&out_double->end_capture = dlsym(library, "cuStreamEndCapture");
   *(void **)&out_double->destroy_graph = dlsym(library, "cuGraphDestroy");

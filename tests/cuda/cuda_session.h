@@ -11,6 +11,7 @@ typedef struct cuda_double {
   fake_cuda_counts_fn get_counts;
   fake_cuda_memory_fn set_memory;
   fake_cuda_lack_fn lack;
+  fake_cuda_pinning_fn limit_pinning;
   int (*begin_capture)(void *stream, int mode);
   int (*end_capture)(void *stream, void **graph);
   int (*destroy_graph)(void *graph);

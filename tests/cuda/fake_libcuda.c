@@ -13,6 +13,7 @@ fake_cuda_counts fake_cuda_get_counts(void);
 void fake_cuda_set_memory(int64_t bytes);
 void fake_cuda_on_capture(void (*call_back)(void));
 void fake_cuda_lack(int attribute);
+void fake_cuda_limit_pinning(int64_t bytes);
 void fake_cuda_share(int bytes);
 
 static fake_cuda_counts counts;
@@ -24,6 +25,7 @@ static bool is_capture_broken;
 static void (*on_capture)(void);
 static int64_t card_bytes = (int64_t)1 << 30;
 static int lacking = -1;  // an attribute
+static int64_t most_pinned_bytes = INT64_MAX;
 enum { SHARED_BYTES = 227 << 10 };
 static int shared_bytes_of_block = SHARED_BYTES;
 static int64_t n_wrong;  // calls that a real driver answers with something undefined
@@ -46,6 +48,7 @@ void fake_cuda_reset(int64_t fail_at, int result) {
   is_capture_broken = false;
   on_capture = NULL;
   lacking = -1;
+  most_pinned_bytes = INT64_MAX;
   shared_bytes_of_block = SHARED_BYTES;
   n_wrong = 0;
   fake_list_clear(&captured);
@@ -63,6 +66,10 @@ fake_cuda_counts fake_cuda_get_counts(void) {
 
 void fake_cuda_lack(int attribute) {
   lacking = attribute;
+}
+
+void fake_cuda_limit_pinning(int64_t bytes) {
+  most_pinned_bytes = bytes;
 }
 
 void fake_cuda_share(int bytes) {
@@ -321,6 +328,7 @@ CUresult cuMemHostRegister(void *memory, size_t bytes, unsigned int flags) {
   for (const range *r = ranges; r != NULL; r = r->next) {
     if (overlaps(r, memory, bytes)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   }
+  if (counts.pinned_bytes + (int64_t)bytes > most_pinned_bytes) return CUDA_ERROR_OUT_OF_MEMORY;
   range *made = malloc(sizeof *made);
   if (made == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
   *made = (range){.next = ranges, .memory = memory, .bytes = bytes};

@@ -38,6 +38,7 @@ typedef fake_cuda_counts (*fake_cuda_counts_fn)(void);
 typedef void (*fake_cuda_on_capture_fn)(void (*call_back)(void));  // called when a capture begins; until a reset
 typedef void (*fake_cuda_memory_fn)(int64_t bytes);                // the card's memory; 1 GiB until it is said
 typedef void (*fake_cuda_lack_fn)(int attribute);                  // the card's attribute that is 0; until a reset
-typedef void (*fake_cuda_share_fn)(int bytes);                     // a block's shared memory; 227 KiB until it is said
+typedef void (*fake_cuda_pinning_fn)(int64_t bytes);  // the most that is registered at a time; until a reset
+typedef void (*fake_cuda_share_fn)(int bytes);        // a block's shared memory; 227 KiB until it is said
 
 #endif

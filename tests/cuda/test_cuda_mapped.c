@@ -219,6 +219,68 @@ static void who_cannot_register_copies(void **state) {
   }
 }
 
+enum { N_UNEVEN = 3 };
+static float wide[2 * N], wide_expected[N_UNEVEN][2 * N], wide_got[2 * N];
+
+static int64_t rows_of(int i) {
+  return i == 0 ? 2 * ROWS : ROWS;
+}
+
+// The first weight is twice as large as the others, which are behind it.
+static void build_uneven(cuda_session *s) {
+  const cuda_layer_attrs attrs = {.factor = 2, .work = 1};
+  assert_int_equal(graft_graph_create(s->context, &s->graph), GRAFT_OK);
+  for (int i = 0; i < N_UNEVEN; ++i) {
+    static const char *const inputs[] = {"a", "b", "c"}, *const outputs[] = {"p", "q", "r"};
+    graft_tensor_desc desc;
+    assert_int_equal(graft_tensor_desc_init(GRAFT_F32, 2, (int64_t[]){rows_of(i), COLUMNS}, NULL, &desc), GRAFT_OK);
+    const graft_constant data = {
+        .struct_size = sizeof data, .data = file + i * 2 * STEP, .bytes = graft_tensor_desc_bytes(&desc)};
+    graft_tensor *x_and_w[] = {graft_graph_input(s->graph, inputs[i], &desc),
+                               graft_graph_constant(s->graph, "w", &desc, &data)};
+    graft_tensor *y = NULL;
+    graft_graph_apply(s->graph, "tests.layer.v1", &attrs, sizeof attrs, x_and_w, 2, &y);
+    graft_graph_output(s->graph, y, outputs[i]);
+  }
+  assert_int_equal(graft_graph_status(s->graph), GRAFT_OK);
+}
+
+static void run_uneven(graft_plan *plan) {
+  for (uint32_t i = 0; i < N_UNEVEN; ++i) {
+    const size_t bytes = (size_t)rows_of((int)i) * COLUMNS * sizeof(float);
+    assert_int_equal(graft_plan_write(plan, i, wide, bytes), GRAFT_OK);
+  }
+  assert_int_equal(graft_plan_run(plan, NULL), GRAFT_OK);
+}
+
+// What is too large is copied as usual; what is not still lies where it is.
+static void a_weight_that_is_too_large_says_nothing_of_others(void **state) {
+  (void)state;
+  for (int k = 0; k < 2; ++k) {
+    cuda_session s;
+    graft_plan *plan = NULL, *host = NULL;
+    cuda.reset(0, 0);
+    assert_int_equal(open_session("", &s), GRAFT_OK);
+    build_uneven(&s);
+    assert_int_equal(make_plan(&s, s.cpu, 0, &host), GRAFT_OK);
+    run_uneven(host);
+    cuda.limit_pinning(2 * WEIGHT_BYTES - PAGE);
+    assert_int_equal(make_plan(&s, s.gpu, k * 16 * WEIGHT_BYTES, &plan), GRAFT_OK);
+    assert_int_equal(cuda.get_counts().registered, 2);
+    run_uneven(plan);
+    assert_true(cuda.get_counts().mapped_bytes >= WEIGHT_BYTES - 2 * PAGE);
+    for (uint32_t i = 0; i < N_UNEVEN; ++i) {
+      const size_t bytes = (size_t)rows_of((int)i) * COLUMNS * sizeof(float);
+      assert_int_equal(graft_plan_read(host, i, wide_expected[i], bytes), GRAFT_OK);
+      assert_int_equal(graft_plan_read(plan, i, wide_got, bytes), GRAFT_OK);
+      assert_memory_equal(wide_got, wide_expected[i], bytes);
+    }
+    graft_plan_destroy(plan);
+    graft_plan_destroy(host);
+    end_well(&s);
+  }
+}
+
 static graft_status live(cuda_session *s, size_t budget) {
   graft_plan *plan = NULL;
   build(s);
@@ -352,6 +414,7 @@ int main(void) {
       memcpy(file + (size_t)i * STEP + (size_t)k * sizeof w, &w, sizeof w);
     }
   }
+  for (int i = 0; i < 2 * N; ++i) wide[i] = (float)(i * 3 % 89 - 44);
   for (int i = 0; i < N; ++i) x[i] = (float)(i * 7 % 101 - 50);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(uploads_take_weights_from_where_they_lie),
@@ -361,6 +424,7 @@ int main(void) {
       cmocka_unit_test(plans_share_what_is_registered),
       cmocka_unit_test(what_others_have_registered_is_copied),
       cmocka_unit_test(who_cannot_register_copies),
+      cmocka_unit_test(a_weight_that_is_too_large_says_nothing_of_others),
       cmocka_unit_test(any_call_may_fail),
       cmocka_unit_test(all_copies_are_waited_for),
       cmocka_unit_test(cancelled_runs_leave_nothing_on_its_way),
