@@ -123,12 +123,15 @@ def time_torch(op, shapes, dtype):
 
 
 def peaks():
-    """What the card can do: a copy beyond all caches, and products of large random matrices."""
+    """What the card can do: a copy beyond all caches, one of the size of a block's activations, and products of large
+    random matrices."""
     source = torch.empty(1 << 30, dtype=torch.uint8, device="cuda").random_()
     target = torch.empty_like(source)
-    copy = 2 * source.numel() / time_call(lambda: target.copy_(source)) * 1e-6
+    result = {}
+    for name, n in (("copy", source.numel()), ("copy_of_32_mib", 32 << 20)):
+        milliseconds = time_call(lambda: target[:n].copy_(source[:n]))
+        result[f"{name}_gb_per_s"] = 2 * n / milliseconds * 1e-6
     del source, target
-    result = {"copy_gb_per_s": copy}
     for name, dtype in DTYPES.items():
         a, b = random((8192, 8192), dtype), random((8192, 8192), dtype)
         result[f"{name}_tflop_per_s"] = 2 * 8192**3 / time_call(lambda: a @ b) * 1e-9

@@ -14,6 +14,11 @@ that launching and waiting do not count. Each section names the commit that was 
 """
 
 
+def copy_of_a_block(peaks):
+    rate = peaks.get("copy_of_32_mib_gb_per_s")
+    return f", one of 32 MiB {rate:.0f}" if rate else ""
+
+
 def beside_diffusers(run):
     if not run.get("diffusers_ms"):
         return ""
@@ -27,7 +32,8 @@ def table(report):
     if note := report.get("note"):  # what differs from what stands above
         print(f"{note}\n")
     if peaks := report.get("peaks"):
-        print(f"PyTorch {report['torch']}. A large copy moves {peaks['copy_gb_per_s']:.0f} GB/s (read and written); products of "
+        print(f"PyTorch {report['torch']}. A large copy moves {peaks['copy_gb_per_s']:.0f} GB/s (read and written)"
+              f"{copy_of_a_block(peaks)}; products of "
               f"8192³ run at\n{peaks['bf16_tflop_per_s']:.0f} TFLOP/s in bf16 and {peaks['f32_tflop_per_s']:.0f} in f32.\n")
     if peak := report.get("graft_peaks"):
         products = ", ".join(f"{peak[key]:.0f} in {key.removesuffix('_tops')}" for key in peak if key.endswith("_tops"))
