@@ -196,10 +196,19 @@ static graft_status test_op(graft_testing_session *session, const graft_op_def *
   return GRAFT_OK;
 }
 
+// Without a pattern an operator that has no case is looked at, too: what no case exercises is a failure.
+static bool has_case(const graft_testing_session *session, const graft_op_def *op) {
+  for (uint32_t i = 0; i < op->n_cases; ++i) {
+    if (is_tested(session, &op->cases[i])) return true;
+  }
+  return session->options.case_name == NULL;
+}
+
 // Views have nothing to run; the helpers test others.
 static bool is_subject(const graft_testing_session *session, const graft_op_def *op) {
   bool is_computed = (op->traits & GRAFT_OP_VIEW) == 0 && (op->reference != NULL || op->decompose != NULL);
-  return is_computed && strncmp(op->name, "testing.", 8) != 0 && matches(session->options.op, op->name);
+  return is_computed && strncmp(op->name, "testing.", 8) != 0 && matches(session->options.op, op->name) &&
+         has_case(session, op);
 }
 
 static graft_status test_ops(graft_testing_session *session, graft_error *error) {
@@ -212,9 +221,11 @@ static graft_status test_ops(graft_testing_session *session, graft_error *error)
     if (is_subject(session, op)) GRAFT_TRY(test_op(session, op, seconds, error));
   }
   if (session->report.n_ops > 0) return GRAFT_OK;
-  return GRAFT_FAIL(error, GRAFT_E_NOT_FOUND, "nothing to test: no operator matches '%s' with a kernel matching '%s'",
+  return GRAFT_FAIL(error, GRAFT_E_NOT_FOUND,
+                    "nothing to test: no operator matches '%s' with a kernel matching '%s' and a case matching '%s'",
                     session->options.op != NULL ? session->options.op : "*",
-                    session->options.kernel != NULL ? session->options.kernel : "*");
+                    session->options.kernel != NULL ? session->options.kernel : "*",
+                    session->options.case_name != NULL ? session->options.case_name : "*");
 }
 
 graft_status graft_conformance_run(const graft_conformance_options *options, graft_error *error,

@@ -42,7 +42,8 @@ typedef struct graft_conformance_report {
 
 // Tests the kernels of the device's backend and prints one line per kernel, and one per failure with everything that is
 // needed to see it again. Returns GRAFT_OK when testing was possible, whatever it found.
-// Errors: GRAFT_E_NOT_FOUND (no operator or no kernel has such a name), GRAFT_E_NO_MEMORY, what contexts report.
+// Errors: GRAFT_E_NOT_FOUND (no operator has such a name, with such a kernel and such a case), GRAFT_E_NO_MEMORY, what
+// contexts report.
 GRAFT_NODISCARD graft_status graft_conformance_run(const graft_conformance_options *options, graft_error *error,
                                                    graft_conformance_report *out_report);
 
