@@ -23,13 +23,7 @@ graft_tensor *graft_epilogue_build(graft_graph *graph, graft_tensor *y, const gr
 graft_status graft_epilogue_infer(graft_infer_args *args, uint32_t gate, graft_dtype dtype) {
   GRAFT_TRY(graft_infer_fits_output(args, gate, "the gate"));
   GRAFT_TRY(graft_infer_fits_output(args, gate + 1, "the residual"));
-  if (dtype == NULL) return GRAFT_OK;
-  if (!dtype->is_float || dtype->block_elements > 1) {
-    return GRAFT_FAIL(args->error, GRAFT_E_INVALID, "the result can be converted to plain float types only, not to %s",
-                      dtype->name);
-  }
-  const graft_tensor_desc y = args->outputs[0];
-  return graft_tensor_desc_init(dtype, y.rank, y.shape, args->error, &args->outputs[0]);
+  return graft_infer_converted(args, dtype);
 }
 
 // The steps in reverse; each may be left out.

@@ -19,6 +19,9 @@ graft_status graft_infer_rms_norm_rotary(graft_infer_args *args);
 graft_status graft_infer_gated_residual(graft_infer_args *args);
 graft_status graft_infer_gated_convrot_i8(graft_infer_args *args);
 
+// Gives output 0 the plain float dtype |dtype|; NULL: leaves it as it is. Errors: GRAFT_E_INVALID. Thread-safe.
+graft_status graft_infer_converted(graft_infer_args *args, graft_dtype dtype);
+
 // Checks that input |input| (may be left out) broadcasts into output 0 without making it larger; |name| is what the
 // sentence calls it. Errors: GRAFT_E_SHAPE. Thread-safe.
 graft_status graft_infer_fits_output(const graft_infer_args *args, uint32_t input, const char *name);

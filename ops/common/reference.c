@@ -143,6 +143,16 @@ graft_status graft_infer_require_float(const graft_infer_args *args, uint32_t in
   return GRAFT_OK;
 }
 
+graft_status graft_infer_converted(graft_infer_args *args, graft_dtype dtype) {
+  if (dtype == NULL) return GRAFT_OK;
+  if (!dtype->is_float || dtype->block_elements > 1) {
+    return GRAFT_FAIL(args->error, GRAFT_E_INVALID, "the result can be converted to plain float types only, not to %s",
+                      dtype->name);
+  }
+  const graft_tensor_desc y = args->outputs[0];
+  return graft_tensor_desc_init(dtype, y.rank, y.shape, args->error, &args->outputs[0]);
+}
+
 graft_status graft_infer_fits_output(const graft_infer_args *args, uint32_t input, const char *name) {
   const graft_tensor_desc *desc = args->inputs[input], *output = &args->outputs[0];
   if (!desc) return GRAFT_OK;

@@ -24,7 +24,7 @@ __device__ __forceinline__ void rotate_singly(const graft_rotary_params &p) {
         const float value = graft_load(x + i * p.steps[1], p.operands[1].type);
         squares = fmaf(value, value, squares);
       }
-      factor = 1.0f / sqrtf(graft_warp_sum(squares) / (float)p.width + p.eps);
+      factor = p.scale / sqrtf(graft_warp_sum(squares) / (float)p.width + p.eps);
     }
     for (int64_t i = lane; i < p.pairs; i += 32) {
       const int64_t first = p.is_half ? i : 2 * i, second = p.is_half ? i + p.pairs : 2 * i + 1;
@@ -95,7 +95,8 @@ __device__ __forceinline__ void rotate(const float4 (&angles)[4], float (&x)[16]
 
 __device__ __forceinline__ void load_weights(const graft_rotary_params &p, float *weights) {
   for (int i = threadIdx.x; i < p.width; i += blockDim.x) {
-    weights[i] = p.weight.data == nullptr ? 1.0f : graft_load(p.weight.data + i * p.weight_step, p.weight.type);
+    const float weight = p.weight.data == nullptr ? 1.0f : graft_load(p.weight.data + i * p.weight_step, p.weight.type);
+    weights[i] = weight * p.scale;
   }
   __syncthreads();
 }

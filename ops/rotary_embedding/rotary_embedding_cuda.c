@@ -127,8 +127,10 @@ static graft_status encode(graft_encoder *encoder, const graft_encode_args *args
 static graft_status encode_normed(graft_encoder *encoder, const graft_encode_args *args) {
   const graft_rms_norm_rotary_attrs *attrs = args->node->attrs;
   const graft_tensor_desc *weight = args->node->inputs[NORM_WEIGHT];
-  graft_rotary_params params = {
-      .is_half = attrs->style == GRAFT_ROTARY_HALF, .has_norm = true, .eps = (float)attrs->eps};
+  graft_rotary_params params = {.is_half = attrs->style == GRAFT_ROTARY_HALF,
+                                .has_norm = true,
+                                .eps = (float)attrs->eps,
+                                .scale = attrs->scale == 0 ? 1 : (float)attrs->scale};
   if (weight != NULL) {
     params.weight = (graft_cuda_operand){.data = args->inputs[NORM_WEIGHT], .type = (int32_t)weight->dtype->code};
     params.weight_step = weight->strides[0];
@@ -136,16 +138,22 @@ static graft_status encode_normed(graft_encoder *encoder, const graft_encode_arg
   return encode_node(encoder, args, NORM_TABLE, &params);
 }
 
-#define KERNEL(op_name, file_name, encode_function)                                                                 \
+// Heads of another dtype than x's are not held in registers: slower than a conversion behind them.
+static bool prefers_normed(const graft_node_info *node, graft_reason *why) {
+  return node->outputs[0]->dtype == node->inputs[X]->dtype ||
+         graft_refuse(why, "the result has another dtype than x: the conversion is better apart");
+}
+
+#define KERNEL(op_name, file_name, encode_function, ...)                                                            \
   {                                                                                                                 \
     .struct_size = sizeof(graft_kernel_def), .priority = 10, .name = file_name "_float_heads__cuda", .op = op_name, \
     .backend = "cuda", .supports = graft_cuda_takes_node, .prepare = prepare, .encode = encode_function,            \
-    .traits = GRAFT_KERNEL_ANY_OUTPUT                                                                               \
+    .traits = GRAFT_KERNEL_ANY_OUTPUT, __VA_ARGS__                                                                  \
   }
 
 static const graft_kernel_def kernels[] = {
-    KERNEL("graft.rotary_embedding.v1", "rotary_embedding", encode),
-    KERNEL("graft.rms_norm_rotary.v1", "rms_norm_rotary", encode_normed),
+    KERNEL("graft.rotary_embedding.v1", "rotary_embedding", encode, .preferred = NULL),
+    KERNEL("graft.rms_norm_rotary.v1", "rms_norm_rotary", encode_normed, .preferred = prefers_normed),
 };
 
 extern const graft_extension graft_extension_rotary_embedding_cuda;

@@ -5,6 +5,7 @@
 #include "ops/common/infer.h"
 #include "ops/fused/linear_i8_rms_norm_rotary/linear_i8_rms_norm_rotary_cases.h"
 #include "ops/fused/rms_norm_rotary/rms_norm_rotary_attrs.h"
+#include "ops/fused/rms_norm_rotary/rms_norm_rotary_group.h"
 #include "ops/linear_i8/linear_i8_rows.h"
 #include "ops/rms_norm/rms_norm.h"
 #include "ops/view/view.h"
@@ -38,8 +39,8 @@ static void decompose(graft_graph *graph, const void *attrs, graft_tensor *const
   if (rows) {
     y = graft_reshape(graph, y, 4, (int64_t[]){rows->shape[0], rows->shape[1], n_heads, rows->shape[2] / n_heads});
   }
-  y = graft_rms_norm(graph, y, inputs[NORM], a->then.eps);
-  out_tensors[0] = graft_rotary_embedding(graph, y, inputs[TABLE], (graft_rotary_style)a->then.style);
+  const graft_rms_norm_rotary_group then = {y, inputs[NORM], inputs[TABLE], a->then};
+  out_tensors[0] = graft_rms_norm_rotary_build(graph, &then);
 }
 
 static bool capture(const graft_fusion_match *match, void *attrs, graft_reason *why) {
@@ -55,7 +56,7 @@ static double flops(const void *attrs, const graft_tensor_desc *const *inputs, u
   (void)n_inputs;
   const graft_linear_i8_rms_norm_rotary_attrs *a = attrs;
   return graft_linear_i8_rows_flops(&a->product, inputs[WEIGHT]) +
-         7.0 * (double)graft_tensor_desc_elements(&outputs[0]);
+         GRAFT_RMS_NORM_ROTARY_FLOPS * (double)graft_tensor_desc_elements(&outputs[0]);
 }
 
 graft_tensor *graft_linear_i8_rms_norm_rotary(graft_graph *graph, const graft_linear_i8_rms_norm_rotary_inputs *inputs,

@@ -1,12 +1,19 @@
 #include "ops/fused/rms_norm_rotary/rms_norm_rotary.h"
 
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
 #include "graft/extension.h"
 #include "ops/common/infer.h"
+#include "ops/copy/copy.h"
 #include "ops/fused/rms_norm_rotary/rms_norm_rotary_attrs.h"
 #include "ops/fused/rms_norm_rotary/rms_norm_rotary_cases.h"
+#include "ops/fused/rms_norm_rotary/rms_norm_rotary_group.h"
 #include "ops/rms_norm/rms_norm.h"
+#include "ops/unary/unary.h"
 
-enum { X, WEIGHT, TABLE };
+enum { X, WEIGHT, TABLE, N_INPUTS };
 
 graft_status graft_infer_rms_norm_rotary(graft_infer_args *args) {
   const graft_rms_norm_rotary_attrs *attrs = args->attrs;
@@ -18,36 +25,79 @@ graft_status graft_infer_rms_norm_rotary(graft_infer_args *args) {
   GRAFT_TRY(graft_infer_rms_norm(&norm));
   rotary.attrs = &(graft_rotary_attrs){.style = attrs->style};
   rotary.inputs = (const graft_tensor_desc *[]){&normalised, args->inputs[TABLE]};
-  return graft_infer_rotary_embedding(&rotary);
+  GRAFT_TRY(graft_infer_rotary_embedding(&rotary));
+  if (!(fabs(attrs->scale) <= (double)FLT_MAX)) {
+    return GRAFT_FAIL(args->error, GRAFT_E_INVALID, "scale %g must be a finite float32 number", attrs->scale);
+  }
+  return graft_infer_converted(args, attrs->dtype);
+}
+
+graft_tensor *graft_rms_norm_rotary_build(graft_graph *graph, const graft_rms_norm_rotary_group *group) {
+  const graft_rms_norm_rotary_attrs *a = &group->attrs;
+  graft_tensor *y = graft_rms_norm(graph, group->x, group->weight, a->eps);
+  y = graft_rotary_embedding(graph, y, group->table, (graft_rotary_style)a->style);
+  if (a->scale != 0 && a->scale != 1) y = graft_scale(graph, y, a->scale, 0);
+  return a->dtype != NULL ? graft_cast(graph, y, a->dtype) : y;
+}
+
+static bool is_made_by(graft_tensor *value, const char *op, graft_fusion_node *out_node) {
+  out_node->struct_size = sizeof *out_node;
+  return graft_fusion_maker(value, out_node) && strcmp(out_node->op->name, op) == 0;
+}
+
+bool graft_rms_norm_rotary_find(graft_tensor *result, graft_rms_norm_rotary_group *out_group) {
+  graft_rms_norm_rotary_group group = {.attrs = {.scale = 1}};
+  graft_fusion_node node;
+  if (is_made_by(result, "graft.cast.v1", &node)) {
+    group.attrs.dtype = ((const graft_cast_attrs *)node.attrs)->dtype;
+    result = node.inputs[0];
+  }
+  if (is_made_by(result, "graft.scale.v1", &node)) {
+    group.attrs.scale = ((const graft_scale_attrs *)node.attrs)->scale;
+    result = node.inputs[0];
+  }
+  if (!is_made_by(result, "graft.rotary_embedding.v1", &node)) return false;
+  group.attrs.style = ((const graft_rotary_attrs *)node.attrs)->style;
+  group.table = node.inputs[1];
+  if (!is_made_by(node.inputs[0], "graft.rms_norm.v1", &node)) return false;
+  group.attrs.eps = ((const graft_rms_norm_attrs *)node.attrs)->eps;
+  group.x = node.inputs[0];
+  group.weight = node.inputs[1];
+  *out_group = group;
+  return true;
 }
 
 static void decompose(graft_graph *graph, const void *attrs, graft_tensor *const *inputs, uint32_t n_inputs,
                       graft_tensor **out_tensors) {
   (void)n_inputs;
-  const graft_rms_norm_rotary_attrs *a = attrs;
-  graft_tensor *x = graft_rms_norm(graph, inputs[X], inputs[WEIGHT], a->eps);
-  out_tensors[0] = graft_rotary_embedding(graph, x, inputs[TABLE], (graft_rotary_style)a->style);
+  const graft_rms_norm_rotary_group group = {inputs[X], inputs[WEIGHT], inputs[TABLE],
+                                             *(const graft_rms_norm_rotary_attrs *)attrs};
+  out_tensors[0] = graft_rms_norm_rotary_build(graph, &group);
 }
 
-static bool capture(const graft_fusion_match *match, void *attrs, graft_reason *why) {
+static bool propose(graft_tensor *result, graft_fusion_proposal *proposal, graft_reason *why) {
   (void)why;
-  graft_rms_norm_rotary_attrs *a = attrs;
-  a->eps = ((const graft_rms_norm_attrs *)match->node_attrs[0])->eps;
-  a->style = ((const graft_rotary_attrs *)match->node_attrs[1])->style;
+  graft_rms_norm_rotary_group group;
+  if (!graft_rms_norm_rotary_find(result, &group)) return false;
+  *(graft_rms_norm_rotary_attrs *)proposal->attrs = group.attrs;
+  proposal->n_inputs = N_INPUTS;
+  proposal->inputs[X] = group.x;
+  proposal->inputs[WEIGHT] = group.weight;
+  proposal->inputs[TABLE] = group.table;
   return true;
 }
 
 static double flops(const void *attrs, const graft_tensor_desc *const *inputs, uint32_t n_inputs,
                     const graft_tensor_desc *outputs) {
   (void)attrs, (void)inputs, (void)n_inputs;
-  return 7.0 * (double)graft_tensor_desc_elements(&outputs[0]);
+  return GRAFT_RMS_NORM_ROTARY_FLOPS * (double)graft_tensor_desc_elements(&outputs[0]);
 }
 
 graft_tensor *graft_rms_norm_rotary(graft_graph *graph, graft_tensor *x, graft_tensor *weight, graft_tensor *table,
                                     const graft_rms_norm_rotary_attrs *attrs) {
   graft_tensor *y = NULL;
   graft_graph_apply(graph, "graft.rms_norm_rotary.v1", attrs, attrs ? sizeof *attrs : 0,
-                    (graft_tensor *[]){x, weight, table}, 3, &y);
+                    (graft_tensor *[]){x, weight, table}, N_INPUTS, &y);
   return y;
 }
 
@@ -57,8 +107,8 @@ static const graft_op_def ops[] = {{
     .struct_size = sizeof ops[0],
     .traits = GRAFT_OP_PURE,
     .name = "graft.rms_norm_rotary.v1",
-    .min_inputs = 3,
-    .max_inputs = 3,
+    .min_inputs = N_INPUTS,
+    .max_inputs = N_INPUTS,
     .n_outputs = 1,
     .optional_inputs = 1u << WEIGHT,
     .attrs = schema,
@@ -75,9 +125,7 @@ static const graft_fusion_def fusions[] = {{
     .struct_size = sizeof fusions[0],
     .name = "rms_norm_rotary",
     .op = "graft.rms_norm_rotary.v1",
-    .forms = graft_rms_norm_rotary_cases,
-    .n_forms = GRAFT_RMS_NORM_ROTARY_N_FORMS,
-    .capture = capture,
+    .propose = propose,
 }};
 
 extern const graft_extension graft_extension_rms_norm_rotary;

@@ -15,9 +15,16 @@ static const char *const rms_norm_rotary_styles[] = {"interleaved", "half", NULL
    .type = GRAFT_ATTR_F64,                                                                                     \
    .offset = (base) + offsetof(graft_rms_norm_rotary_attrs, eps),                                              \
    .default_f64 = 1e-5},                                                                                       \
+      {.name = "style",                                                                                        \
+       .type = GRAFT_ATTR_ENUM,                                                                                \
+       .offset = (base) + offsetof(graft_rms_norm_rotary_attrs, style),                                        \
+       .choices = rms_norm_rotary_styles},                                                                     \
+      {.name = "scale",                                                                                        \
+       .type = GRAFT_ATTR_F64,                                                                                 \
+       .offset = (base) + offsetof(graft_rms_norm_rotary_attrs, scale),                                        \
+       .default_f64 = 1},                                                                                      \
   {                                                                                                            \
-    .name = "style", .type = GRAFT_ATTR_ENUM, .offset = (base) + offsetof(graft_rms_norm_rotary_attrs, style), \
-    .choices = rms_norm_rotary_styles                                                                          \
+    .name = "dtype", .type = GRAFT_ATTR_DTYPE, .offset = (base) + offsetof(graft_rms_norm_rotary_attrs, dtype) \
   }
 
 #endif

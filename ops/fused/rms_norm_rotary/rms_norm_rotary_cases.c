@@ -5,6 +5,11 @@
 
 static const graft_rms_norm_rotary_attrs pairs = {.eps = 1e-5};
 static const graft_rms_norm_rotary_attrs halves = {.eps = 1e-6, .style = GRAFT_ROTARY_HALF};
+static const graft_rms_norm_rotary_attrs scaled = {.eps = 1e-5, .scale = 0.125};
+static const graft_rms_norm_rotary_attrs to_f16 = {.eps = 1e-5, .dtype = GRAFT_F16};
+static const graft_rms_norm_rotary_attrs scaled_to_bf16 = {
+    .eps = 1e-6, .style = GRAFT_ROTARY_HALF, .scale = -0.3, .dtype = GRAFT_BF16};
+static const graft_rms_norm_rotary_attrs scaled_to_f16 = {.eps = 1e-5, .scale = 0.0883883, .dtype = GRAFT_F16};
 
 #define ROTARY(a, d) .attrs = &(a), .n_inputs = 3, .reduction = (d)
 #define TABLE(...) \
@@ -36,6 +41,16 @@ const graft_op_case graft_rms_norm_rotary_cases[GRAFT_RMS_NORM_ROTARY_N_CASES] =
      ROTARY(halves, 34),
      .inputs = {TENSOR(F32, 1, 9, 2, 34), CONSTANT(BF16, 34), TABLE(9, 17, 2)}},
     {.name = "bf16", ROTARY(pairs, 32), .inputs = {TENSOR(BF16, 1, 9, 2, 32), TENSOR(BF16, 32), TABLE(9, 16, 2)}},
+    {.name = "scaled", ROTARY(scaled, 71), .inputs = {TENSOR(F32, 1, 5, 3, 71), TENSOR(F32, 71), TABLE(5, 19, 2)}},
+    {.name = "scaled_no_weight", ROTARY(scaled, 6), .inputs = {TENSOR(F32, 2, 5, 3, 6), OMITTED, TABLE(5, 3, 2)}},
+    {.name = "to_f16", ROTARY(to_f16, 38), .inputs = {TENSOR(F32, 2, 5, 5, 38), CONSTANT(F32, 38), TABLE(5, 17, 2)}},
+    {.name = "bf16_to_f16", ROTARY(to_f16, 6), .inputs = {TENSOR(BF16, 2, 5, 3, 6), TENSOR(BF16, 6), TABLE(5, 3, 2)}},
+    {.name = "scaled_to_bf16",
+     ROTARY(scaled_to_bf16, 71),
+     .inputs = {TENSOR(F32, 1, 7, 2, 71), TENSOR(F16, 71), TABLE(7, 19, 2)}},
+    {.name = "scaled_to_f16",
+     ROTARY(scaled_to_f16, 128),
+     .inputs = {TENSOR(F32, 2, 3, 2, 128), OMITTED, TABLE(2, 3, 64, 2)}},
     {.name = "zimage_demo",
      ROTARY(pairs, 128),
      .inputs = {TENSOR(F32, 1, 288, 3, 128), CONSTANT(F32, 128), TABLE(288, 64, 2)},
@@ -46,6 +61,10 @@ const graft_op_case graft_rms_norm_rotary_cases[GRAFT_RMS_NORM_ROTARY_N_CASES] =
      BENCH},
     {.name = "zimage",
      ROTARY(pairs, 128),
+     .inputs = {TENSOR(F32, 1, 4224, 30, 128), CONSTANT(BF16, 128), TABLE(4224, 64, 2)},
+     BENCH},
+    {.name = "zimage_to_f16",
+     ROTARY(scaled_to_f16, 128),
      .inputs = {TENSOR(F32, 1, 4224, 30, 128), CONSTANT(BF16, 128), TABLE(4224, 64, 2)},
      BENCH},
     {.name = "zimage_of_4",

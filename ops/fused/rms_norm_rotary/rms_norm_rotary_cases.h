@@ -1,11 +1,10 @@
-// rms_norm_rotary_cases.h — examples of graft.rms_norm_rotary.v1; the first ones are the forms that the fusion rule
-// looks for.
+// rms_norm_rotary_cases.h — examples of graft.rms_norm_rotary.v1.
 #ifndef GRAFT_OPS_FUSED_RMS_NORM_ROTARY_RMS_NORM_ROTARY_CASES_H
 #define GRAFT_OPS_FUSED_RMS_NORM_ROTARY_RMS_NORM_ROTARY_CASES_H
 
 #include "graft/op.h"
 
-enum { GRAFT_RMS_NORM_ROTARY_N_FORMS = 2, GRAFT_RMS_NORM_ROTARY_N_CASES = 20 };
+enum { GRAFT_RMS_NORM_ROTARY_N_CASES = 27 };
 extern const graft_op_case graft_rms_norm_rotary_cases[GRAFT_RMS_NORM_ROTARY_N_CASES];
 
 #endif
