@@ -5,8 +5,12 @@
 #include "ops/common/cpu/gemm_operand.h"
 #include "ops/common/cpu/target.h"
 #include "ops/fused/linear_epilogue/linear_epilogue.h"
+#include "ops/fused/linear_rms_norm_rotary/linear_rms_norm_rotary.h"
+#include "ops/rotary_embedding/rotary_heads.h"
 
-enum { X, WEIGHT, BIAS, GATE, RESIDUAL };  // the last two of graft.linear_epilogue.v1 only
+enum { X, WEIGHT, BIAS };
+enum { GATE = 3, RESIDUAL };  // of graft.linear_epilogue.v1
+enum { NORM = 3, TABLE };     // of graft.linear_rms_norm_rotary.v1
 
 typedef struct arguments {
   graft_gemm gemm;
@@ -29,12 +33,11 @@ static bool is_f8(const graft_tensor_desc *desc) {
   return desc->dtype == GRAFT_F8_E4M3 || desc->dtype == GRAFT_F8_E5M2;
 }
 
-// The product without addresses; false where x or y is no matrix.
-static bool describe(const graft_node_info *node, const graft_gemm_core *core, graft_gemm *out_gemm) {
-  const graft_tensor_desc *x = node->inputs[X], *weight = node->inputs[WEIGHT], *y = node->outputs[0];
+// The product without addresses and output; false where x is no matrix.
+static bool describe_operands(const graft_node_info *node, const graft_gemm_core *core, graft_gemm *out_gemm) {
+  const graft_tensor_desc *x = node->inputs[X], *weight = node->inputs[WEIGHT];
   graft_gemm gemm = {.core = core, .n = weight->shape[0], .k = weight->shape[1]};
-  graft_gemm_matrix out;
-  if (!graft_gemm_flatten(x, &gemm.m, &gemm.a) || !graft_gemm_flatten(y, &gemm.m, &out)) return false;
+  if (!graft_gemm_flatten(x, &gemm.m, &gemm.a)) return false;
   const graft_gemm_matrix transposed = graft_gemm_matrix_of(weight, 0);
   gemm.b = transposed;
   gemm.b.row_stride = transposed.column_stride;
@@ -42,13 +45,21 @@ static bool describe(const graft_node_info *node, const graft_gemm_core *core, g
   gemm.b_is_packed = is_packed(node);
   // float8 is packed as bf16, which holds all of its values.
   if (is_f8(weight)) gemm.b.type = GRAFT_DTYPE_BF16;
-  gemm.out.type = out.type;
-  gemm.out.row_stride = out.row_stride;
   *out_gemm = gemm;
   return true;
 }
 
-static bool supports(const graft_node_info *node, graft_reason *why) {
+// The same with an output, and false also where y is no matrix.
+static bool describe(const graft_node_info *node, const graft_gemm_core *core, graft_gemm *out_gemm) {
+  graft_gemm_matrix out;
+  if (!describe_operands(node, core, out_gemm) || !graft_gemm_flatten(node->outputs[0], &out_gemm->m, &out)) {
+    return false;
+  }
+  out_gemm->out = (graft_gemm_output){.type = out.type, .row_stride = out.row_stride};
+  return true;
+}
+
+static bool takes_operands(const graft_node_info *node, graft_reason *why) {
   const graft_tensor_desc *bias = node->inputs[BIAS];
   const graft_tensor_desc *weight = node->inputs[WEIGHT];
   const bool is_expanded = is_f8(weight) && is_packed(node) && graft_gemm_has_dense_rows(weight);
@@ -59,32 +70,34 @@ static bool supports(const graft_node_info *node, graft_reason *why) {
       return graft_refuse(why, "an operand is %s, not f32, f16 or bf16", dtypes[i]->name);
     }
   }
-  graft_gemm gemm;
-  if (!describe(node, &GRAFT_TARGETED(graft_gemm_core), &gemm))
-    return graft_refuse(why, "rows of x or y are not equally far apart");
-  if (!graft_gemm_has_dense_rows(node->outputs[0])) return graft_refuse(why, "rows of y are not contiguous");
-  if (bias && !graft_gemm_has_dense_rows(bias)) return graft_refuse(why, "the bias is not contiguous");
-  return true;
+  return !bias || graft_gemm_has_dense_rows(bias) || graft_refuse(why, "the bias is not contiguous");
 }
 
-static graft_status prepare_for(const graft_node_info *node, const graft_gemm_core *core,
-                                graft_prepared *out_prepared) {
+static bool supports(const graft_node_info *node, graft_reason *why) {
   graft_gemm gemm;
-  describe(node, core, &gemm);
+  if (!takes_operands(node, why)) return false;
+  if (!describe(node, &GRAFT_TARGETED(graft_gemm_core), &gemm))
+    return graft_refuse(why, "rows of x or y are not equally far apart");
+  return graft_gemm_has_dense_rows(node->outputs[0]) || graft_refuse(why, "rows of y are not contiguous");
+}
+
+static void prepare_product(const graft_node_info *node, const graft_gemm *gemm, graft_prepared *out_prepared) {
   const size_t n_workers = (size_t)graft_cpu_describe(node->device)->n_threads;
-  out_prepared->workspace_bytes = n_workers * graft_gemm_scratch_bytes(&gemm);
-  if (!gemm.b_is_packed) return GRAFT_OK;
+  out_prepared->workspace_bytes = n_workers * graft_gemm_scratch_bytes(gemm);
+  if (!gemm->b_is_packed) return;
   graft_packed_input *packed = &out_prepared->packed[out_prepared->n_packed++];
   packed->input = WEIGHT;
-  packed->bytes = graft_gemm_packed_bytes(gemm.core, gemm.b.type, gemm.n, gemm.k);
+  packed->bytes = graft_gemm_packed_bytes(gemm->core, gemm->b.type, gemm->n, gemm->k);
   packed->alignment = 64;
-  snprintf(packed->layout, sizeof packed->layout, "panels of %d rows by %d", core->panel, core->group);
-  return GRAFT_OK;
+  snprintf(packed->layout, sizeof packed->layout, "panels of %d rows by %d", gemm->core->panel, gemm->core->group);
 }
 
 static graft_status prepare(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
   (void)error;
-  return prepare_for(node, &GRAFT_TARGETED(graft_gemm_core), out_prepared);
+  graft_gemm gemm;
+  describe(node, &GRAFT_TARGETED(graft_gemm_core), &gemm);
+  prepare_product(node, &gemm, out_prepared);
+  return GRAFT_OK;
 }
 
 // Expands a float8 weight panel by panel.
@@ -112,20 +125,25 @@ static graft_status pack_f8(const graft_tensor_desc *weight, const graft_gemm *g
 static graft_status pack(const graft_node_info *node, void *state, uint32_t input, const void *source, void *packed) {
   (void)state, (void)input;
   graft_gemm gemm;
-  describe(node, &GRAFT_TARGETED(graft_gemm_core), &gemm);
+  describe_operands(node, &GRAFT_TARGETED(graft_gemm_core), &gemm);
   if (is_f8(node->inputs[WEIGHT])) return pack_f8(node->inputs[WEIGHT], &gemm, source, packed);
   gemm.b.data = source;
   graft_gemm_pack(gemm.core, &gemm.b, gemm.n, gemm.k, packed);
   return GRAFT_OK;
 }
 
-static graft_status encode_product(graft_encoder *encoder, const graft_encode_args *args, arguments *a) {
+// Points the product at its operands.
+static void place_product(const graft_encode_args *args, arguments *a) {
   a->scratch = args->workspace;
   a->scratch_bytes = graft_gemm_scratch_bytes(&a->gemm);
   a->gemm.a.data = args->inputs[X];
   a->gemm.b.data = args->inputs[WEIGHT];
   a->gemm.out.data = args->outputs[0];
   if (args->node->inputs[BIAS]) a->gemm.out.bias = graft_gemm_row_of(args->node->inputs[BIAS], args->inputs[BIAS]);
+}
+
+static graft_status encode_product(graft_encoder *encoder, const graft_encode_args *args, arguments *a) {
+  place_product(args, a);
   const graft_cpu_task task = {.run = run, .args = a, .args_bytes = sizeof *a, .n_items = graft_gemm_items(&a->gemm)};
   return graft_cpu_encode(encoder, &task, args->error);
 }
@@ -171,6 +189,101 @@ static graft_status encode_epilogue(graft_encoder *encoder, const graft_encode_a
   return encode_epilogue_for(encoder, args, &GRAFT_TARGETED(graft_gemm_core));
 }
 
+// A product whose sums are normalised and rotated, head by head, before they are stored.
+typedef struct heads_arguments {
+  arguments product;
+  rotary_heads heads;
+} heads_arguments;
+
+static void add_bias(const graft_gemm_matrix *bias, int64_t column, float *sums, int64_t n) {
+  const char *from = graft_gemm_matrix_at(*bias, 0, column).data;
+  const int64_t element = graft_gemm_element_bytes(bias->type);
+  int64_t j = 0;
+  for (; j + LANES <= n; j += LANES) {
+    vec_store(sums + j, vec_load(sums + j) + vec_load_typed(from + j * element, bias->type));
+  }
+  if (j < n) {
+    const vec sum = vec_load_n(sums + j, n - j) + vec_load_typed_n(from + j * element, bias->type, n - j);
+    vec_store_n(sums + j, sum, n - j);
+  }
+}
+
+static void finish_heads(const void *context, const graft_gemm_block *block, float *c, size_t c_stride) {
+  const heads_arguments *a = context;
+  const graft_gemm_matrix *bias = &a->product.gemm.out.bias;
+  const int64_t width = a->heads.shape[3];
+  for (int64_t i = 0; i < block->rows; ++i, c += c_stride) {
+    if (bias->data) add_bias(bias, block->column, c, block->columns);
+    rotary_heads_run(&a->heads, block->row + i, (const char *)c, block->column / width, block->columns / width);
+  }
+}
+
+static void run_heads(const void *args, int64_t item, const graft_cpu_worker *worker) {
+  const heads_arguments *a = args;
+  graft_gemm gemm = a->product.gemm;
+  gemm.finish_context = a;
+  graft_gemm_run(&gemm, item, a->product.scratch + (size_t)worker->index * a->product.scratch_bytes);
+}
+
+static graft_gemm describe_heads(const graft_node_info *node, const graft_gemm_core *core) {
+  const graft_tensor_desc *y = node->outputs[0];
+  graft_gemm gemm = {0};
+  describe_operands(node, core, &gemm);
+  gemm.out = (graft_gemm_output){.type = y->dtype->code, .row_stride = gemm.n};
+  gemm.finish = finish_heads;
+  gemm.finish_columns = y->shape[3];
+  return gemm;
+}
+
+static bool supports_heads(const graft_node_info *node, graft_reason *why) {
+  const graft_tensor_desc *y = node->outputs[0];
+  graft_gemm gemm;
+  if (!takes_operands(node, why)) return false;
+  if (!describe_operands(node, &GRAFT_TARGETED(graft_gemm_core), &gemm)) {
+    return graft_refuse(why, "rows of x are not equally far apart");
+  }
+  if (!rms_takes_weight(node->inputs[NORM])) {
+    return graft_refuse(why, "the norm's weight is not contiguous f32, f16 or bf16");
+  }
+  if (!graft_tensor_desc_is_contiguous(y)) return graft_refuse(why, "the result is not contiguous");
+  if (y->shape[3] == 0 || !graft_gemm_can_finish(gemm.core, gemm.n, y->shape[3])) {
+    return graft_refuse(why, "heads of %lld do not fit in blocks of the product", (long long)y->shape[3]);
+  }
+  return rotary_takes_table(node->inputs[TABLE], why);
+}
+
+static graft_status prepare_heads_for(const graft_node_info *node, const graft_gemm_core *core,
+                                      graft_prepared *out_prepared) {
+  const graft_gemm gemm = describe_heads(node, core);
+  prepare_product(node, &gemm, out_prepared);
+  return GRAFT_OK;
+}
+
+static graft_status prepare_heads(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
+  (void)error;
+  return prepare_heads_for(node, &GRAFT_TARGETED(graft_gemm_core), out_prepared);
+}
+
+static graft_status encode_heads_for(graft_encoder *encoder, const graft_encode_args *args,
+                                     const graft_gemm_core *core) {
+  const graft_node_info *node = args->node;
+  const graft_linear_rms_norm_rotary_attrs *attrs = node->attrs;
+  heads_arguments a = {
+      .product.gemm = describe_heads(node, core),
+      .heads = rotary_heads_describe(node->outputs[0], args->outputs[0], node->inputs[TABLE], args->inputs[TABLE]),
+  };
+  place_product(args, &a.product);
+  rotary_heads_set_norm(&a.heads, &attrs->then, node->inputs[NORM], args->inputs[NORM]);
+  a.heads.x_head_stride = a.heads.shape[3] * (int64_t)sizeof(float);
+  const graft_cpu_task task = {
+      .run = run_heads, .args = &a, .args_bytes = sizeof a, .n_items = graft_gemm_items(&a.product.gemm)};
+  return graft_cpu_encode(encoder, &task, args->error);
+}
+
+static graft_status encode_heads(graft_encoder *encoder, const graft_encode_args *args) {
+  return encode_heads_for(encoder, args, &GRAFT_TARGETED(graft_gemm_core));
+}
+
 #if defined(__AVX512F__)
 // Products of bf16 as such, for activations that are bf16 already.
 static bool supports_bf16(const graft_node_info *node, graft_reason *why) {
@@ -189,16 +302,28 @@ static bool supports_bf16_epilogue(const graft_node_info *node, graft_reason *wh
   return supports_bf16(node, why) && supports_epilogue(node, why);
 }
 
+static bool supports_bf16_heads(const graft_node_info *node, graft_reason *why) {
+  return supports_bf16(node, why) && supports_heads(node, why);
+}
+
 static graft_status prepare_bf16(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
   (void)error;
-  return prepare_for(node, &graft_gemm_core__avx512_bf16, out_prepared);
+  graft_gemm gemm;
+  describe(node, &graft_gemm_core__avx512_bf16, &gemm);
+  prepare_product(node, &gemm, out_prepared);
+  return GRAFT_OK;
+}
+
+static graft_status prepare_bf16_heads(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
+  (void)error;
+  return prepare_heads_for(node, &graft_gemm_core__avx512_bf16, out_prepared);
 }
 
 static graft_status pack_bf16(const graft_node_info *node, void *state, uint32_t input, const void *source,
                               void *packed) {
   (void)state, (void)input;
   graft_gemm gemm;
-  describe(node, &graft_gemm_core__avx512_bf16, &gemm);
+  describe_operands(node, &graft_gemm_core__avx512_bf16, &gemm);
   gemm.b.data = source;
   graft_gemm_pack(gemm.core, &gemm.b, gemm.n, gemm.k, packed);
   return GRAFT_OK;
@@ -214,24 +339,32 @@ static graft_status encode_bf16_epilogue(graft_encoder *encoder, const graft_enc
   return encode_epilogue_for(encoder, args, &graft_gemm_core__avx512_bf16);
 }
 
+static graft_status encode_bf16_heads(graft_encoder *encoder, const graft_encode_args *args) {
+  return encode_heads_for(encoder, args, &graft_gemm_core__avx512_bf16);
+}
+
 #define BF16_KERNEL(kernel, op_name)                                                                                   \
   .struct_size = sizeof(graft_kernel_def), .priority = GRAFT_TARGET_PRIORITY + 5, .name = GRAFT_TARGETED_NAME(kernel), \
-  .op = op_name, .backend = "cpu", .required_features = GRAFT_CPU_AVX512 | GRAFT_CPU_AVX512_BF16,                      \
-  .prepare = prepare_bf16, .pack = pack_bf16
+  .op = op_name, .backend = "cpu", .required_features = GRAFT_CPU_AVX512 | GRAFT_CPU_AVX512_BF16, .pack = pack_bf16
 #endif
 
 #define KERNEL(kernel, op_name)                                                                                    \
   .struct_size = sizeof(graft_kernel_def), .priority = GRAFT_TARGET_PRIORITY, .name = GRAFT_TARGETED_NAME(kernel), \
-  .op = op_name, .backend = "cpu", .required_features = GRAFT_TARGET_REQUIRES, .prepare = prepare, .pack = pack
+  .op = op_name, .backend = "cpu", .required_features = GRAFT_TARGET_REQUIRES, .pack = pack
 
 static const graft_kernel_def kernels[] = {
-    {KERNEL(linear_float_panels, "graft.linear.v1"), .supports = supports, .encode = encode},
+    {KERNEL(linear_float_panels, "graft.linear.v1"), .supports = supports, .prepare = prepare, .encode = encode},
     {KERNEL(linear_epilogue_float_panels, "graft.linear_epilogue.v1"), .supports = supports_epilogue,
-     .in_place_inputs = 1u << GATE | 1u << RESIDUAL, .encode = encode_epilogue},
+     .in_place_inputs = 1u << GATE | 1u << RESIDUAL, .prepare = prepare, .encode = encode_epilogue},
+    {KERNEL(linear_rms_norm_rotary_float_panels, "graft.linear_rms_norm_rotary.v1"), .supports = supports_heads,
+     .prepare = prepare_heads, .encode = encode_heads},
 #if defined(__AVX512F__)
-    {BF16_KERNEL(linear_bf16_products, "graft.linear.v1"), .supports = supports_bf16_linear, .encode = encode_bf16},
+    {BF16_KERNEL(linear_bf16_products, "graft.linear.v1"), .supports = supports_bf16_linear, .prepare = prepare_bf16,
+     .encode = encode_bf16},
     {BF16_KERNEL(linear_epilogue_bf16_products, "graft.linear_epilogue.v1"), .supports = supports_bf16_epilogue,
-     .in_place_inputs = 1u << GATE | 1u << RESIDUAL, .encode = encode_bf16_epilogue},
+     .in_place_inputs = 1u << GATE | 1u << RESIDUAL, .prepare = prepare_bf16, .encode = encode_bf16_epilogue},
+    {BF16_KERNEL(linear_rms_norm_rotary_bf16_products, "graft.linear_rms_norm_rotary.v1"),
+     .supports = supports_bf16_heads, .prepare = prepare_bf16_heads, .encode = encode_bf16_heads},
 #endif
 };
 

@@ -29,7 +29,8 @@ void fusion_pair_compare_with(fusion_pair *pair, const char *fusion);
 void fusion_pair_run(fusion_pair *pair);
 
 // Largest difference of |got| and |want| as a fraction of the bound: the rounding of the group's nodes, each of which
-// may be as far from the truth as its operator's tolerance says, in the result's dtype.
+// may be as far from the truth as its operator's tolerance says, in the coarser of the result's and the first input's
+// dtype.
 double fusion_pair_difference(const fusion_pair *pair);
 
 // How many groups |rule| replaced in |plan|.

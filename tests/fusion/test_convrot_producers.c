@@ -14,6 +14,7 @@
 #include "ops/fused/linear_i8_gated_residual/linear_i8_gated_residual.h"
 #include "ops/fused/linear_i8_rms_norm_rotary/linear_i8_rms_norm_rotary.h"
 #include "ops/fused/linear_i8_swiglu_convrot_i8/linear_i8_swiglu_convrot_i8.h"
+#include "ops/fused/linear_rms_norm_rotary/linear_rms_norm_rotary.h"
 #include "ops/fused/rms_norm_convrot_i8/rms_norm_convrot_i8.h"
 #include "testing/helper_ops.h"
 
@@ -73,7 +74,7 @@ static void check(graft_context *context, const char *name, const graft_op_case 
   snprintf(others, sizeof others, "-%s", name);
   fusion_pair_create(context, fusion_rule(context, name), sample, seed, seed % 2 ? 0 : FUSION_PAIR_INTERMEDIATES,
                      &pair);
-  if (strncmp(name, "linear_i8_", 10) == 0) fusion_pair_compare_with(&pair, others);
+  if (strncmp(name, "linear_", 7) == 0) fusion_pair_compare_with(&pair, others);
   if (fusion_count(pair.fused, name) != 1 && !has_no_room(pair.fused))
     fail_msg("%s: case %s is not fused", name, sample->name);
   fusion_pair_run(&pair);
@@ -224,6 +225,30 @@ static void heads_of_products_give_the_same_bytes(void **state) {
   check_all("linear_i8_rms_norm_rotary", samples, sizeof samples / sizeof samples[0]);
 }
 
+static void heads_of_float_products_give_the_same_bytes(void **state) {
+  (void)state;
+  typedef graft_linear_rms_norm_rotary_attrs attrs;
+  const graft_op_case samples[] = {
+      {.name = "odd",
+       .attrs = &(const attrs){.n_heads = 3, .then = {.eps = 1e-6}},
+       .n_inputs = 5,
+       .inputs = {TENSOR(2, 7, 13), FLOATS(18, 13), WEIGHT(GRAFT_F32, 18), WEIGHT(GRAFT_F32, 6), TENSOR(7, 3, 2)}},
+      {.name = "half",
+       .attrs = &(const attrs){.n_heads = 5, .then = {.style = GRAFT_ROTARY_HALF, .dtype = GRAFT_F16}},
+       .n_inputs = 5,
+       .inputs = {TENSOR(3, 22, 576), FLOATS(320, 576), OMITTED, WEIGHT(GRAFT_F16, 64), TENSOR(3, 22, 32, 2)}},
+      {.name = "partial",
+       .attrs = &(const attrs){.n_heads = 3, .then = {.eps = 1e-5, .dtype = GRAFT_BF16}},
+       .n_inputs = 5,
+       .inputs = {TENSOR(1, 31, 64), FLOATS(384, 64), WEIGHT(GRAFT_BF16, 384), OMITTED, TENSOR(31, 19, 2)}},
+      {.name = "demo",
+       .attrs = &(const attrs){.n_heads = 3, .then = {.eps = 1e-5}},
+       .n_inputs = 5,
+       .inputs = {TENSOR(1, 166, 384), FLOATS(384, 384), OMITTED, WEIGHT(GRAFT_BF16, 128), TENSOR(166, 64, 2)}},
+  };
+  check_all("linear_rms_norm_rotary", samples, sizeof samples / sizeof samples[0]);
+}
+
 static void residuals_of_products_give_the_same_bytes(void **state) {
   (void)state;
   typedef graft_linear_i8_gated_residual_attrs attrs;
@@ -257,6 +282,7 @@ int main(void) {
       cmocka_unit_test(norms_give_the_same_bytes),
       cmocka_unit_test(swiglu_of_products_gives_the_same_bytes),
       cmocka_unit_test(heads_of_products_give_the_same_bytes),
+      cmocka_unit_test(heads_of_float_products_give_the_same_bytes),
       cmocka_unit_test(residuals_of_products_give_the_same_bytes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,12 +11,13 @@
 #include "fusion_pair.h"
 #include "graft/cpu.h"
 
-enum { N_RUNS = 21 };
+enum { N_RUNS = 21, N_LONG_RUNS = 5 };
 
 static const double WANTED = 1.3;            // times faster, where the data is larger than a core's caches; what
                                              // multiplies most of the time only must not lose
 static const double WANTED_QUANTISED = 1.1;  // where most of the time goes into exponentials and rotations
 static const double EPILOGUE_COST = 1.03;    // of the bare product's time
+static const double LONG_RUN = 5e10;         // operations from which a few runs tell as much
 
 // Bytes read and written from which a core's own caches are of no help.
 static double bytes_beyond_core(graft_context *context) {
@@ -40,17 +41,17 @@ static int compare(const void *left, const void *right) {
 }
 
 // Medians of runs that take turns, the first two of each left out.
-static void measure(graft_plan *const *plans, int n_plans, double *out_medians) {
+static void measure(graft_plan *const *plans, int n_plans, int n_runs, double *out_medians) {
   double times[3][N_RUNS];
-  for (int run = -2; run < N_RUNS; ++run) {
+  for (int run = -2; run < n_runs; ++run) {
     for (int i = 0; i < n_plans; ++i) {
       const double t = seconds(plans[i]);
       if (run >= 0) times[i][run] = t;
     }
   }
   for (int i = 0; i < n_plans; ++i) {
-    qsort(times[i], N_RUNS, sizeof times[i][0], compare);
-    out_medians[i] = times[i][N_RUNS / 2];
+    qsort(times[i], (size_t)n_runs, sizeof times[i][0], compare);
+    out_medians[i] = times[i][n_runs / 2];
   }
 }
 
@@ -60,6 +61,12 @@ static double bytes_of(const graft_testing_example *e) {
     if (e->present >> i & 1) bytes += (double)graft_tensor_desc_bytes(&e->inputs[i]);
   }
   return bytes;
+}
+
+static double flops_of(const graft_testing_example *e) {
+  const graft_tensor_desc *inputs[GRAFT_CASE_MAX_INPUTS];
+  for (uint32_t i = 0; i < e->n_inputs; ++i) inputs[i] = e->present >> i & 1 ? &e->inputs[i] : NULL;
+  return e->op->flops != NULL ? e->op->flops(e->attrs, inputs, e->n_inputs, e->outputs) : 0;
 }
 
 // The product without what follows it.
@@ -89,8 +96,13 @@ static graft_plan *plan_bare(const fusion_pair *pair, graft_context *context, co
   return plan;
 }
 
+// Whether what follows a product takes whole rows or heads of it.
+static bool goes_on_with_rows(const char *rule) {
+  return strncmp(rule, "linear_i8_", 10) == 0 || strcmp(rule, "linear_rms_norm_rotary") == 0;
+}
+
 static double wanted_of(const char *rule) {
-  if (strstr(rule, "attention") != NULL || strstr(rule, "linear_i8_") != NULL) return 1;
+  if (strstr(rule, "attention") != NULL || goes_on_with_rows(rule)) return 1;
   return strstr(rule, "convrot") != NULL ? WANTED_QUANTISED : WANTED;
 }
 
@@ -107,7 +119,7 @@ static bool check_case(graft_context *context, const graft_fusion_def *rule, con
   graft_plan *bare = product != NULL ? plan_bare(&pair, context, product, &graph) : NULL;
   graft_plan *const plans[] = {pair.fused, pair.plain, bare};
   double t[3] = {0};
-  measure(plans, bare != NULL ? 3 : 2, t);
+  measure(plans, bare != NULL ? 3 : 2, flops_of(pair.example) < LONG_RUN ? N_RUNS : N_LONG_RUNS, t);
   const double gain = t[1] / t[0], megabytes = bytes_of(pair.example) / 1e6;
   const bool is_large = bytes_of(pair.example) > bytes_beyond_core(context);
   printf("%-22s %-24s %7.1f MB  apart %8.3f ms  fused %8.3f ms  %5.2f x", rule->name, sample->name, megabytes,
@@ -122,7 +134,7 @@ static bool check_case(graft_context *context, const graft_fusion_def *rule, con
 }
 
 static const char *product_of(const char *rule) {
-  if (strncmp(rule, "linear_i8_", 10) == 0) return NULL;
+  if (goes_on_with_rows(rule)) return NULL;
   if (strncmp(rule, "linear_", 7) == 0) return "graft.linear.v1";
   if (strcmp(rule, "conv2d_epilogue") == 0) return "graft.conv2d.v1";
   return NULL;

@@ -204,6 +204,73 @@ static void test_rows_do_not_depend_on_their_distance(void **state) {
 #endif
 }
 
+// Takes finished sums as they are, and counts how often each place was finished.
+typedef struct finished {
+  float *sums, *counts;
+  int64_t n, group;
+} finished;
+
+static void keep(const void *context, const graft_gemm_block *block, float *c, size_t c_stride) {
+  const finished *f = context;
+  assert_int_equal(block->column % f->group, 0);
+  assert_int_equal(block->columns % f->group, 0);
+  for (int64_t i = 0; i < block->rows; ++i) {
+    for (int64_t j = 0; j < block->columns; ++j) {
+      const int64_t at = (block->row + i) * f->n + block->column + j;
+      f->sums[at] = c[(size_t)i * c_stride + (size_t)j];
+      f->counts[at] += 1;
+      c[(size_t)i * c_stride + (size_t)j] = NAN;  // sums may be worked on in place
+    }
+  }
+}
+
+// The same sums as are stored, in blocks of whole groups. Returns whether there are such blocks.
+static bool check_finished(const graft_gemm_core *core, int64_t m, int64_t k, int64_t n_groups, int64_t group) {
+  const int64_t n = n_groups * group;
+  if (!graft_gemm_can_finish(core, n, group)) return false;
+  graft_gemm g = {.core = core, .m = m, .n = n, .k = k};
+  float *stored = make(GRAFT_DTYPE_F32, m * n, true);
+  finished f = {make(GRAFT_DTYPE_F32, m * n, true), allocate(m * n, sizeof(float)), n, group};
+  memset(f.counts, 0, (size_t)(m * n) * sizeof(float));
+  g.a = make_matrix(core->a_type, m, k, false);
+  g.b = make_matrix(core->a_type, k, n, false);
+  g.out = (graft_gemm_output){.data = stored, .type = GRAFT_DTYPE_F32, .row_stride = n};
+  run(&g);
+  g.out.data = NULL;
+  g.finish = keep;
+  g.finish_context = &f;
+  g.finish_columns = group;
+  run(&g);
+  assert_memory_equal(f.sums, stored, (size_t)(m * n) * sizeof(float));
+  for (int64_t i = 0; i < m * n; ++i) assert_true(f.counts[i] == 1);
+  void *const made[] = {(void *)(uintptr_t)g.a.data, (void *)(uintptr_t)g.b.data, stored, f.sums, f.counts};
+  for (size_t i = 0; i < sizeof made / sizeof made[0]; ++i) free(made[i]);
+  return true;
+}
+
+static void check_finish(const graft_gemm_core *core) {
+  static const int64_t rows[] = {0, 1, 3, 15, 97, 288}, groups[] = {1, 2, 6, 24, 32, 64, 71, 96, 128};
+  for (int i = 0; i < 100; ++i) {
+    (void)check_finished(core, rows[random_below(6)], 1 + random_below(600), 1 + random_below(7),
+                         groups[random_below(9)]);
+  }
+  assert_true(check_finished(core, 30, 20, 9, 64));
+  assert_true(check_finished(core, 30, 20, 9, 128));
+  assert_true(check_finished(core, 30, 20, 1, 71));  // in one block
+  assert_false(graft_gemm_can_finish(core, 71 * 4, 71));
+  assert_false(graft_gemm_can_finish(core, core->block_columns + 64, core->block_columns + 64));
+}
+
+static void test_blocks_are_finished_in_whole_groups(void **state) {
+  (void)state;
+  for (size_t c = 0; c < sizeof all_cores / sizeof all_cores[0]; ++c) {
+    if (can_run(all_cores[c])) check_finish(all_cores[c]);
+  }
+#if defined(__x86_64__)
+  if (can_run(&graft_gemm_core__avx512_bf16)) check_finish(&graft_gemm_core__avx512_bf16);
+#endif
+}
+
 static double activate(double x, graft_gemm_activation activation) {
   if (activation == GRAFT_GEMM_SILU) return x / (1 + exp(-x));
   if (activation == GRAFT_GEMM_GELU) return 0.5 * x * (1 + erf(x * sqrt(0.5)));
@@ -234,6 +301,7 @@ int main(void) {
       cmocka_unit_test(test_products_are_exact),
       cmocka_unit_test(test_rows_do_not_depend_on_their_company),
       cmocka_unit_test(test_rows_do_not_depend_on_their_distance),
+      cmocka_unit_test(test_blocks_are_finished_in_whole_groups),
       cmocka_unit_test(test_activations),
   };
   return cmocka_run_group_tests_name("gemm", tests, NULL, NULL);

@@ -11,6 +11,7 @@
 #include "ops/conv2d/conv2d.h"
 #include "ops/copy/copy.h"
 #include "ops/embedding/embedding.h"
+#include "ops/fused/linear_rms_norm_rotary/linear_rms_norm_rotary.h"
 #include "ops/linear/linear.h"
 #include "ops/matmul/matmul.h"
 #include "ops/quantize_convrot_i8/quantize_convrot_i8.h"
@@ -146,6 +147,51 @@ static void test_rotary_wide_table(void **state) {
   test_assert_refused(&test, GRAFT_E_SHAPE, "rotates 5 pairs");
 }
 
+static graft_tensor *normalise_and_rotate(const graft_rms_norm_rotary_attrs *attrs) {
+  return graft_rms_norm_rotary(test.graph, tensor(4, (int64_t[]){1, 9, 2, 8}), graft_graph_none(),
+                               tensor(3, (int64_t[]){9, 4, 2}), attrs);
+}
+
+static void test_rms_norm_rotary_dtype(void **state) {
+  (void)state;
+  assert_null(normalise_and_rotate(&(graft_rms_norm_rotary_attrs){.eps = 1e-5, .dtype = GRAFT_I8}));
+  test_assert_refused(&test, GRAFT_E_INVALID, "plain float types only, not to i8");
+}
+
+static void test_rms_norm_rotary_scale(void **state) {
+  (void)state;
+  assert_null(normalise_and_rotate(&(graft_rms_norm_rotary_attrs){.eps = 1e-5, .scale = (double)INFINITY}));
+  test_assert_refused(&test, GRAFT_E_INVALID, "scale inf must be a finite float32 number");
+}
+
+static graft_tensor *project(int32_t rank, int64_t n_heads) {
+  const graft_linear_rms_norm_rotary_inputs inputs = {.x = tensor(rank, (int64_t[]){1, 9, 5}),
+                                                      .weight = tensor(2, (int64_t[]){16, rank == 3 ? 5 : 9}),
+                                                      .bias = graft_graph_none(),
+                                                      .norm = graft_graph_none(),
+                                                      .table = tensor(3, (int64_t[]){9, 4, 2})};
+  const graft_linear_rms_norm_rotary_attrs attrs = {.n_heads = n_heads, .then = {.eps = 1e-5}};
+  return graft_linear_rms_norm_rotary(test.graph, &inputs, &attrs);
+}
+
+static void test_heads_of_uneven_rows(void **state) {
+  (void)state;
+  assert_null(project(3, 3));
+  test_assert_refused(&test, GRAFT_E_SHAPE, "rows of 16 are not 3 heads");
+}
+
+static void test_no_heads(void **state) {
+  (void)state;
+  assert_null(project(3, 0));
+  test_assert_refused(&test, GRAFT_E_SHAPE, "rows of 16 are not 0 heads");
+}
+
+static void test_heads_of_a_matrix(void **state) {
+  (void)state;
+  assert_null(project(2, 2));
+  test_assert_refused(&test, GRAFT_E_SHAPE, "x must have 3 dimensions, not 2");
+}
+
 static void test_concat(void **state) {
   (void)state;
   graft_tensor *const parts[] = {tensor(2, (int64_t[]){2, 3}), tensor(2, (int64_t[]){3, 3})};
@@ -242,6 +288,11 @@ int main(void) {
       TEST(test_attention_mask),
       TEST(test_rotary_short_table),
       TEST(test_rotary_wide_table),
+      TEST(test_rms_norm_rotary_dtype),
+      TEST(test_rms_norm_rotary_scale),
+      TEST(test_heads_of_uneven_rows),
+      TEST(test_no_heads),
+      TEST(test_heads_of_a_matrix),
       TEST(test_concat),
       TEST(test_concat_of_nothing),
       TEST(test_upsample_overflow),

@@ -4,9 +4,9 @@
 // laying out its block of B weighs; the fewer columns, the more copying A does.
 enum { ITEMS_WANTED = 32, ROWS_WANTED = 84, ROWS_MOST = 256, PANELS_WANTED = 2, ROW_PANELS_WANTED = 4 };
 
-// How an output is cut: into |m_parts| × |n_parts| rectangles of whole strips and whole panels.
+// How an output is cut: into |m_parts| × |n_parts| rectangles of whole strips and whole units of |unit| columns.
 typedef struct split {
-  int64_t strips, panels, m_parts, n_parts;
+  int64_t strips, unit, units, m_parts, n_parts;
 } split;
 
 static int64_t ceil_div(int64_t a, int64_t b) {
@@ -24,33 +24,48 @@ static int64_t part_begin(int64_t n, int64_t parts, int64_t i) {
   return n / parts * i + at_most(i, n % parts);
 }
 
+// Columns that are never parted: a panel, or as many as are whole groups of |columns|, or else all. More than a block
+// has where there is no such number.
+static int64_t unit_of(const graft_gemm_core *core, int64_t n, int64_t columns) {
+  int64_t unit = columns;
+  while (unit % core->panel != 0 && unit <= core->block_columns) unit += columns;
+  return unit <= core->block_columns ? unit : ceil_div(n, core->panel) * core->panel;
+}
+
+bool graft_gemm_can_finish(const graft_gemm_core *core, int64_t n, int64_t columns) {
+  return unit_of(core, n, columns) <= core->block_columns;
+}
+
 static split split_of(const graft_gemm *g) {
   const graft_gemm_core *core = g->core;
-  split s = {.strips = ceil_div(g->m, core->rows_max), .panels = ceil_div(g->n, core->panel)};
-  s.n_parts = ceil_div(s.panels * core->panel, core->block_columns);
+  const int64_t unit = g->finish ? unit_of(core, g->n, g->finish_columns) : core->panel;
+  split s = {.strips = ceil_div(g->m, core->rows_max), .unit = unit, .units = ceil_div(g->n, unit)};
+  s.n_parts = ceil_div(s.units, core->block_columns / unit);
   if (s.n_parts == 0 || s.strips == 0) return s;
   const int64_t affordable = at_least(1, g->m / ROWS_WANTED);
   s.m_parts = at_most(ceil_div(ITEMS_WANTED, s.n_parts), affordable);
   s.m_parts = at_least(s.m_parts, ceil_div(g->m, ROWS_MOST));
   // A single row takes several panels at once.
   const int64_t panels_wanted = g->m == 1 ? ROW_PANELS_WANTED : PANELS_WANTED;
-  const int64_t n_parts = at_most(ceil_div(ITEMS_WANTED, s.m_parts), ceil_div(s.panels, panels_wanted));
+  const int64_t units_wanted = at_least(1, panels_wanted * core->panel / unit);
+  const int64_t n_parts = at_most(ceil_div(ITEMS_WANTED, s.m_parts), ceil_div(s.units, units_wanted));
   s.n_parts = at_least(s.n_parts, n_parts);
   // Two threads share an odd number of equal items badly.
-  if (s.n_parts > 1 && s.n_parts < s.panels) s.n_parts += s.m_parts * s.n_parts % 2;
+  if (s.n_parts > 1 && s.n_parts < s.units) s.n_parts += s.m_parts * s.n_parts % 2;
+  if (unit > core->panel && s.m_parts > 1 && s.m_parts < s.strips) s.m_parts += s.m_parts * s.n_parts % 2;
   return s;
 }
 
 static graft_gemm_block rectangle_of(const graft_gemm *g, const split *s, int64_t item) {
-  const int64_t i = item % s->m_parts, j = item / s->m_parts, panel = g->core->panel;
+  const int64_t i = item % s->m_parts, j = item / s->m_parts;
   const int64_t first = part_begin(s->strips, s->m_parts, i), end = part_begin(s->strips, s->m_parts, i + 1);
   const int64_t row = part_begin(g->m, s->strips, first);
-  const int64_t column = part_begin(s->panels, s->n_parts, j) * panel;
+  const int64_t column = part_begin(s->units, s->n_parts, j) * s->unit;
   return (graft_gemm_block){
       .row = row,
       .rows = part_begin(g->m, s->strips, end) - row,
       .column = column,
-      .columns = at_most(g->n, part_begin(s->panels, s->n_parts, j + 1) * panel) - column,
+      .columns = at_most(g->n, part_begin(s->units, s->n_parts, j + 1) * s->unit) - column,
   };
 }
 
@@ -147,6 +162,7 @@ static graft_gemm_ahead b_ahead(const graft_gemm *g, const graft_gemm_block *blo
 
 // Where a strip's finished rows go.
 static graft_gemm_ahead out_ahead(const graft_gemm *g, const graft_gemm_block *block) {
+  if (!g->out.data) return (graft_gemm_ahead){0};
   const int64_t element = graft_gemm_element_bytes(g->out.type);
   return (graft_gemm_ahead){
       .data = (const char *)g->out.data + (block->row * g->out.row_stride + block->column) * element,
@@ -192,6 +208,11 @@ static void provide_a(const graft_gemm *g, const graft_gemm_block *block, float 
   strip->a_stride = GRAFT_GEMM_A_STRIDE;
 }
 
+static void store(const graft_gemm *g, const graft_gemm_block *block, float *c, size_t c_stride) {
+  if (g->finish) g->finish(g->finish_context, block, c, c_stride);
+  else g->core->store(&g->out, block, c, c_stride);
+}
+
 void graft_gemm_run(const graft_gemm *gemm, int64_t item, void *scratch) {
   const graft_gemm_core *core = gemm->core;
   const split s = split_of(gemm);
@@ -225,7 +246,7 @@ void graft_gemm_run(const graft_gemm *gemm, int64_t item, void *scratch) {
         strip.ahead[4] = addend_ahead(gemm, &gemm->out.residual, &out);
       }
       core->multiply(&strip);
-      if (is_last) core->store(&gemm->out, &out, strip.c, strip.c_stride);
+      if (is_last) store(gemm, &out, strip.c, strip.c_stride);
     }
   }
 }

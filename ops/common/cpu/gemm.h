@@ -141,7 +141,17 @@ typedef struct graft_gemm {
   graft_gemm_ahead (*b_ahead)(const void *b_context, const graft_gemm_block *block, int64_t part, int64_t n_parts);
   const void *b_context;
   graft_gemm_output out;
+  // For sums that need their neighbours before they can be stored: takes |block| of the output instead of |out|, which
+  // then only says what to fetch for it (no data: nothing). Blocks are whole groups of |finish_columns|, so that
+  // graft_gemm_can_finish must say that there are such; sums are c [rows][c_stride], to be worked on in place.
+  void (*finish)(const void *finish_context, const graft_gemm_block *block, float *c, size_t c_stride);
+  const void *finish_context;
+  int64_t finish_columns;
 } graft_gemm;
+
+// Whether blocks of an output of |n| columns can be whole groups of |columns| ≥ 1, of which |n| is a multiple.
+// Thread-safe.
+bool graft_gemm_can_finish(const graft_gemm_core *core, int64_t n, int64_t columns);
 
 // Bytes of a packed B of |k| × |n| elements of |type|. The caller has checked that the matrix itself fits in memory
 // with room to spare: columns are rounded up to whole panels. Thread-safe.
@@ -150,7 +160,7 @@ size_t graft_gemm_packed_bytes(const graft_gemm_core *core, graft_dtype_code typ
 // Packs |b| into |out|. Thread-safe.
 void graft_gemm_pack(const graft_gemm_core *core, const graft_gemm_matrix *b, int64_t n, int64_t k, void *out);
 
-// Number of items that the product is split into; depends on m, n, k and the core only. Thread-safe.
+// Number of items that the product is split into; depends on m, n, k, finish_columns and the core only. Thread-safe.
 int64_t graft_gemm_items(const graft_gemm *gemm);
 
 // Bytes of scratch that each thread needs, a multiple of 64. Thread-safe.
