@@ -13,6 +13,9 @@ static inline __attribute__((always_inline)) void apply(vec (*function)(vec), co
 static void probe_exp(const float *x, float *y, int64_t n) {
   apply(vec_exp, x, y, n);
 }
+static void probe_power_of_two(const float *x, float *y, int64_t n) {
+  apply(vec_power_of_two, x, y, n);
+}
 static void probe_sigmoid(const float *x, float *y, int64_t n) {
   apply(vec_sigmoid, x, y, n);
 }
@@ -63,6 +66,7 @@ const simd_probe GRAFT_TARGETED(simd_probe) = {
     .target = GRAFT_QUOTE(GRAFT_TARGET),
     .required_features = GRAFT_TARGET_REQUIRES,
     .exp = probe_exp,
+    .power_of_two = probe_power_of_two,
     .sigmoid = probe_sigmoid,
     .silu = probe_silu,
     .tanh = probe_tanh,

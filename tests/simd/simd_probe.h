@@ -9,6 +9,7 @@ typedef struct simd_probe {
   const char *target;
   uint64_t required_features;  // graft_cpu_feature
   void (*exp)(const float *x, float *y, int64_t n);
+  void (*power_of_two)(const float *x, float *y, int64_t n);
   void (*sigmoid)(const float *x, float *y, int64_t n);
   void (*silu)(const float *x, float *y, int64_t n);
   void (*tanh)(const float *x, float *y, int64_t n);

@@ -13,7 +13,7 @@
 #include "graft/cpu.h"
 #include "tests/simd/simd_probe.h"
 
-enum { BLOCK = 4096 };
+enum { BLOCK = 4096, DENSE_STRIDE = 97 };
 
 static uint64_t pattern_stride = 1999;
 
@@ -80,17 +80,22 @@ static double double_silu(double x) {
   return x / (1 + exp(-x));
 }
 
-// Arguments below |lowest| are left out.
-static void measure_from(double lowest, const char *name, size_t member, double (*want)(double), double bound) {
+// Every |stride|-th float by its bits, from |first| to |last|; those below |lowest| are left out.
+typedef struct range {
+  uint64_t first, last, stride;
+  double lowest;
+} range;
+
+static void measure_in(range over, const char *name, size_t member, double (*want)(double), double bound) {
   const simd_probe *probes[3];
   const int32_t n_probes = runnable_probes(probes);
   double worst[3] = {0};
   float worst_at[3] = {0}, x[BLOCK], y[3][BLOCK];
-  for (uint64_t bits = 0; bits <= UINT32_MAX;) {
+  for (uint64_t bits = over.first; bits <= over.last;) {
     int32_t n = 0;
-    for (; n < BLOCK && bits <= UINT32_MAX; bits += pattern_stride) {
+    for (; n < BLOCK && bits <= over.last; bits += over.stride) {
       x[n] = float_of_bits((uint32_t)bits);
-      n += !((double)x[n] < lowest);
+      n += !((double)x[n] < over.lowest);
     }
     for (int32_t p = 0; p < n_probes; ++p) {
       apply_fn apply;
@@ -111,6 +116,10 @@ static void measure_from(double lowest, const char *name, size_t member, double 
   }
 }
 
+static void measure_from(double lowest, const char *name, size_t member, double (*want)(double), double bound) {
+  measure_in((range){0, UINT32_MAX, pattern_stride, lowest}, name, member, want, bound);
+}
+
 static void measure(const char *name, size_t member, double (*want)(double), double bound) {
   measure_from(-HUGE_VAL, name, member, want, bound);
 }
@@ -118,6 +127,20 @@ static void measure(const char *name, size_t member, double (*want)(double), dou
 static void exp_is_within_2_ulp(void **state) {
   (void)state;
   measure("exp", offsetof(simd_probe, exp), exp, 2);
+}
+
+// What it is made of is the part above a whole number: all floats from -2^-25 to -2 are every such part with every way
+// to round it. Densely, each of them is tested.
+static void power_of_two_is_within_2_ulp(void **state) {
+  (void)state;
+  const uint64_t stride = pattern_stride < 2 * DENSE_STRIDE ? 1 : pattern_stride / DENSE_STRIDE;
+  const range ranges[] = {{0xb3000000, 0xc0000000, stride, -HUGE_VAL},           // -2^-25 … -2
+                          {0xc0000000, 0xc2fc0000, 8 * stride + 1, -HUGE_VAL},   // -2 … -126
+                          {0x80000000, 0xb3000000, 8 * stride + 1, -HUGE_VAL},   // -0 … -2^-25
+                          {0x00000000, 0x3f800000, 8 * stride + 1, -HUGE_VAL}};  // 0 … 1
+  for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; ++i) {
+    measure_in(ranges[i], "2^x", offsetof(simd_probe, power_of_two), exp2, 2);
+  }
 }
 
 static void sigmoid_is_within_2_ulp(void **state) {
@@ -155,6 +178,8 @@ static void special_values(void **state) {
     probes[p]->exp(x, y, 8);
     assert_true(y[0] == INFINITY && y[1] == 0 && isnan(y[2]) && y[3] == 1 && y[4] == 1 && y[6] == INFINITY &&
                 y[7] == 0);
+    probes[p]->power_of_two(x, y, 8);
+    assert_true(y[1] == 0 && isnan(y[2]) && y[3] == 1 && y[4] == 1 && y[5] == 1 && y[7] == 0);
     probes[p]->sigmoid(x, y, 8);
     assert_true(y[0] == 1 && y[1] == 0 && isnan(y[2]) && y[3] == 0.5f && y[6] == 1 && y[7] == 0);
     probes[p]->silu(x, y, 8);
@@ -258,6 +283,7 @@ int main(int argc, char **argv) {
   if (pattern_stride == 0) pattern_stride = 1;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(exp_is_within_2_ulp),
+      cmocka_unit_test(power_of_two_is_within_2_ulp),
       cmocka_unit_test(sigmoid_is_within_2_ulp),
       cmocka_unit_test(silu_is_within_3_ulp),
       cmocka_unit_test(tanh_is_within_2_ulp),

@@ -4,6 +4,7 @@
 
 #include "ops/common/cpu/pairs.h"
 #include "ops/common/cpu/unroll.h"
+#include "ops/common/cpu/vector_math.h"
 
 // Lanes |first| … of a row that are attended to.
 static inline vec_i32 attended(const graft_attention_strip *s, int64_t first, int64_t n_visible) {
@@ -16,32 +17,6 @@ static inline vec_i32 attended(const graft_attention_strip *s, int64_t first, in
     keep &= masked;
   }
   return keep;
-}
-
-// 2^x for x ≤ 0 and what rounding puts above it, within 2.3 units in the last place; 0 where that would not be a
-// normal number, or a subnormal one. NaN passes through.
-ALWAYS_INLINE vec power_of_two(vec x) {
-#if defined(__AVX512F__)
-  // What is above the floor of x, 0 for infinity; the last instruction takes the floor itself.
-  const vec f = (vec)_mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
-  vec p = vec_madd(f, vec_all(0x1.ee382ap-10f), vec_all(0x1.260a28p-7f));
-  p = vec_madd(p, f, vec_all(0x1.c9686cp-5f));
-  p = vec_madd(p, f, vec_all(0x1.ebd53cp-3f));
-  p = vec_madd(p, f, vec_all(0x1.62e4e2p-1f));
-  return (vec)_mm512_scalef_ps((__m512)vec_madd(p, f, vec_all(1)), (__m512)x);
-#else
-  // Adding and subtracting 1.5 · 2^23 rounds to a whole number.
-  const vec magic = vec_all(0x1.8p23f), clamped = vec_max(vec_all(-126.0f), x), whole = clamped + magic - magic;
-  const vec f = x - whole;
-  vec p = vec_madd(f, vec_all(0x1.470b48p-13f), vec_all(0x1.5f7276p-10f));
-  p = vec_madd(p, f, vec_all(0x1.3b270ep-7f));
-  p = vec_madd(p, f, vec_all(0x1.c6ae72p-5f));
-  p = vec_madd(p, f, vec_all(0x1.ebfbe2p-3f));
-  p = vec_madd(p, f, vec_all(0x1.62e432p-1f));
-  p = vec_madd(p, f, vec_all(1));
-  const vec scaled = p * (vec)((__builtin_convertvector(whole, vec_i32) + 127) << 23);
-  return vec_select(x < -126.0f, (vec){0}, scaled);
-#endif
 }
 
 // The weights of a row are 2^(score · factor - top).
@@ -104,7 +79,7 @@ static score_row row_of(const graft_attention_strip *s, int64_t i) {
 }
 
 ALWAYS_INLINE vec weights_at(const score_row *r, int64_t j) {
-  return power_of_two(vec_madd(vec_load(r->scores + j), vec_all(r->factor), vec_all(-r->top)));
+  return vec_power_of_two(vec_madd(vec_load(r->scores + j), vec_all(r->factor), vec_all(-r->top)));
 }
 
 // Turns scores into weights and returns their sum.
@@ -143,7 +118,7 @@ static bool begin_row(const graft_attention_strip *s, int64_t i, score_row *out_
     memset(r.weights, 0, s->weights_bytes);
     return false;
   }
-  const float kept = power_of_two(vec_all(before - r.top))[0];
+  const float kept = vec_power_of_two(vec_all(before - r.top))[0];
   s->largest[i] = r.top;
   s->sum[i] *= kept;
   if (s->out && kept != 1.0f) multiply_row(s->out + i * s->out_stride, s->width, kept);

@@ -95,6 +95,32 @@ static inline vec vec_exp(vec x) {
   return vec_exp_with(x, NULL, false);
 }
 
+// 2^x for x ≤ 1; where that is no normal number, 0 or a subnormal one. 2^0 is exactly 1. NaN passes through.
+static inline __attribute__((always_inline)) vec vec_power_of_two(vec x) {
+#if defined(__AVX512F__)
+  // What is above the floor of x, 0 for infinity; the last instruction takes the floor itself. Next to 1 that is
+  // rounded, so the polynomial, which leaves out a term that would cost time, is nearest there.
+  const vec f = (vec)_mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+  vec p = vec_madd(f, vec_all(0x1.f3020cp-10f), vec_all(0x1.248ep-7f));
+  p = vec_madd(p, f, vec_all(0x1.c9ba5ep-5f));
+  p = vec_madd(p, f, vec_all(0x1.ebce38p-3f));
+  p = vec_madd(p, f, vec_all(0x1.62e512p-1f));
+  return (vec)_mm512_scalef_ps((__m512)vec_madd(p, f, vec_all(1)), (__m512)x);
+#else
+  // Adding and subtracting 1.5 · 2^23 rounds to a whole number.
+  const vec magic = vec_all(0x1.8p23f), clamped = vec_max(vec_all(-126.0f), x), whole = clamped + magic - magic;
+  const vec f = x - whole;
+  vec p = vec_madd(f, vec_all(0x1.470b48p-13f), vec_all(0x1.5f7276p-10f));
+  p = vec_madd(p, f, vec_all(0x1.3b270ep-7f));
+  p = vec_madd(p, f, vec_all(0x1.c6ae72p-5f));
+  p = vec_madd(p, f, vec_all(0x1.ebfbe2p-3f));
+  p = vec_madd(p, f, vec_all(0x1.62e432p-1f));
+  p = vec_madd(p, f, vec_all(1));
+  const vec scaled = p * (vec)((__builtin_convertvector(whole, vec_i32) + 127) << 23);
+  return vec_select(x < -126.0f, (vec){0}, scaled);
+#endif
+}
+
 // 1 / (1 + e^-x) for x + |rest|, if that is not NULL. With z = e^-|x| it is 1 - z/(1 + z), or z times that for negative
 // x, so that small results keep their digits.
 static inline __attribute__((always_inline)) vec vec_sigmoid_with(vec x, const vec *rest) {
