@@ -9,6 +9,7 @@ graft_status graft_infer_rms_norm(graft_infer_args *args);
 graft_status graft_infer_layer_norm(graft_infer_args *args);
 graft_status graft_infer_group_norm(graft_infer_args *args);
 graft_status graft_infer_rotary_embedding(graft_infer_args *args);
+graft_status graft_infer_concat(graft_infer_args *args);
 graft_status graft_infer_linear(graft_infer_args *args);
 graft_status graft_infer_linear_i8(graft_infer_args *args);
 graft_status graft_infer_conv2d(graft_infer_args *args);

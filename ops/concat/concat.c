@@ -2,6 +2,7 @@
 
 #include "graft/extension.h"
 #include "ops/common/constructor.h"
+#include "ops/common/infer.h"
 #include "ops/common/reference.h"
 #include "ops/concat/concat_cases.h"
 
@@ -14,7 +15,7 @@ static bool fits(const graft_tensor_desc *first, const graft_tensor_desc *x, int
   return true;
 }
 
-static graft_status infer(graft_infer_args *args) {
+graft_status graft_infer_concat(graft_infer_args *args) {
   const int64_t axis = ((const graft_concat_attrs *)args->attrs)->axis;
   const graft_tensor_desc *first = args->inputs[0];
   if (axis < 0 || axis >= first->rank) {
@@ -91,7 +92,7 @@ static const graft_op_def ops[] = {{
     .attrs = attr_defs,
     .n_attrs = 1,
     .attrs_bytes = sizeof(graft_concat_attrs),
-    .infer = infer,
+    .infer = graft_infer_concat,
     .reference = reference,
     .cases = graft_concat_cases,
     .n_cases = GRAFT_CONCAT_N_CASES,

@@ -1,14 +1,6 @@
 #include "ops/common/cpu/gemm.h"
+#include "ops/common/cpu/transpose.h"
 #include "ops/common/cpu/vector_math.h"
-
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
-// Marks a loop of constant length whose array of vectors must become registers.
-#if defined(__clang__)
-#define VEC_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define VEC_UNROLL _Pragma("GCC unroll 16")
-#endif
 
 // The micro-tile: as many accumulators as leave registers for VECTORS of B and one broadcast element of A.
 #if defined(__AVX512F__)
@@ -190,39 +182,13 @@ ALWAYS_INLINE void write_lanes(char *p, vec_u32 v, const transfer how) {
   else memcpy(p, &v, sizeof v);
 }
 
-#if defined(__AVX512F__)
-#define LOW_HALVES 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
-#define HIGH_HALVES 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
-#elif defined(__AVX2__)
-#define LOW_HALVES 0, 8, 1, 9, 2, 10, 3, 11
-#define HIGH_HALVES 4, 12, 5, 13, 6, 14, 7, 15
-#else
-#define LOW_HALVES 0, 4, 1, 5
-#define HIGH_HALVES 2, 6, 3, 7
-#endif
-
-// Transposes LANES vectors: each round interleaves the first half of them with the second.
-ALWAYS_INLINE void transpose(vec_u32 t[LANES]) {
-  VEC_UNROLL
-  for (int round = 1; round < LANES; round *= 2) {
-    vec_u32 next[LANES];
-    VEC_UNROLL
-    for (int i = 0; i < LANES / 2; ++i) {
-      next[2 * i] = __builtin_shufflevector(t[i], t[i + LANES / 2], LOW_HALVES);
-      next[2 * i + 1] = __builtin_shufflevector(t[i], t[i + LANES / 2], HIGH_HALVES);
-    }
-    VEC_UNROLL
-    for (int i = 0; i < LANES; ++i) t[i] = next[i];
-  }
-}
-
 // A square of LANES × LANES elements, read along k and written along columns.
 ALWAYS_INLINE void transpose_square(const char *source, size_t column_bytes, char *out, size_t row_bytes,
                                     const transfer how) {
   vec_u32 t[LANES];
   VEC_UNROLL
   for (int i = 0; i < LANES; ++i) t[i] = read_lanes(source + (size_t)i * column_bytes, how);
-  transpose(t);
+  vec_transpose(t);
   VEC_UNROLL
   for (int i = 0; i < LANES; ++i) write_lanes(out + (size_t)i * row_bytes, t[i], how);
 }
