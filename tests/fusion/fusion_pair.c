@@ -76,11 +76,15 @@ void fusion_pair_create(graft_context *context, const graft_fusion_def *rule, co
   assert_true(out_pair->got != NULL && out_pair->want != NULL);
 }
 
-void fusion_pair_compare_with(fusion_pair *pair, const char *fusion) {
+graft_plan *fusion_pair_plan(fusion_pair *pair, const char *fusion) {
   graft_device *device = NULL;
   assert_int_equal(graft_device_open(graft_graph_context(pair->graph), "cpu", &device), GRAFT_OK);
+  return plan_pair(pair, device, 0, fusion);
+}
+
+void fusion_pair_compare_with(fusion_pair *pair, const char *fusion) {
   graft_plan_destroy(pair->plain);
-  pair->plain = plan_pair(pair, device, 0, fusion);
+  pair->plain = fusion_pair_plan(pair, fusion);
 }
 
 void fusion_pair_destroy(fusion_pair *pair) {

@@ -25,6 +25,9 @@ void fusion_pair_destroy(fusion_pair *pair);
 // Plans the second one anew, with |fusion| (graft_plan_options.fusion) instead of without fusion.
 void fusion_pair_compare_with(fusion_pair *pair, const char *fusion);
 
+// A further plan of the group, with |fusion|. The caller destroys it before the pair.
+graft_plan *fusion_pair_plan(fusion_pair *pair, const char *fusion);
+
 // Runs both and reads |got| and |want|.
 void fusion_pair_run(fusion_pair *pair);
 
