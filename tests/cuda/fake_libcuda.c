@@ -23,9 +23,8 @@ static fake_stream *capturing;  // the stream that is captured, and what of it
 static fake_list captured;
 static bool is_capture_broken;
 static void (*on_capture)(void);
-static int64_t card_bytes = (int64_t)1 << 30;
+static int64_t card_bytes = (int64_t)1 << 30, most_pinned_bytes = INT64_MAX;
 static int lacking = -1;  // an attribute
-static int64_t most_pinned_bytes = INT64_MAX;
 enum { SHARED_BYTES = 227 << 10 };
 static int shared_bytes_of_block = SHARED_BYTES;
 static int64_t n_wrong;  // calls that a real driver answers with something undefined
@@ -39,9 +38,8 @@ typedef struct block {
 static block *free_blocks, *all_blocks;
 
 void fake_cuda_reset(int64_t fail_at, int result) {
-  const fake_cuda_counts live = {
+  counts = (fake_cuda_counts){
       .live_objects = counts.live_objects, .live_bytes = counts.live_bytes, .pinned_bytes = counts.pinned_bytes};
-  counts = live;
   failing_call = fail_at;
   failure = (CUresult)result;
   capturing = NULL;
@@ -244,14 +242,6 @@ typedef struct named_function {
 } named_function;
 static named_function *functions;
 
-static void free_functions(void) {
-  while (functions != NULL) {
-    named_function *freed = functions;
-    functions = freed->next;
-    free(freed);
-  }
-}
-
 typedef struct pinned {
   struct pinned *next, *before;
   size_t bytes;
@@ -273,7 +263,11 @@ __attribute__((destructor)) static void free_all(void) {
   }
   fake_list_clear(&captured);
   fake_queue_free();
-  free_functions();
+  while (functions != NULL) {
+    named_function *freed = functions;
+    functions = freed->next;
+    free(freed);
+  }
 }
 
 CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned int flags) {
