@@ -191,6 +191,26 @@ static void model_that_is_cut_by_less_than_a_page_ends_with_a_message(void **sta
   cut_model_in_use(true);
 }
 
+static void pages_are_written_whole_or_not_at_all(void **state) {
+  (void)state;
+  assert_refused(GRAFT(folder.path, "plan", "--html", "missing/plan.html"), 1, "missing/plan.html");
+  const char *const arguments[] = {"plan", "--stage", "decoder", "--html", "plan.html", NULL};
+  assert_refused(program_run(&(program_call){.folder = folder.path, .prepare = limit_files, .arguments = arguments}), 1,
+                 "plan.html");
+  assert_int_equal(temp_folder_count(&folder), 0);
+  program_result result = program_run(&(program_call){.folder = folder.path, .arguments = arguments});
+  assert_code(&result, 0);
+  assert_string_equal(result.output, "");
+  assert_string_equal(result.errors, "graft: wrote plan.html\n");
+  program_result_release(&result);
+  result = GRAFT(folder.path, "plan", "--stage", "decoder", "--format", "html");
+  char *page = temp_folder_read(temp_folder_join(&folder, "plan.html").text, NULL);
+  assert_string_equal(page, result.output);
+  assert_holds(page, "<!doctype html>");
+  free(page);
+  program_result_release(&result);
+}
+
 static void shipped_model_is_found_from_any_folder(void **state) {
   (void)state;
   assert_done(GRAFT(folder.path, "generate", "-q", "-p", "a cat", "--size", "32x32", "--steps", "1"));
@@ -219,6 +239,7 @@ int main(void) {
       FILE_TEST(what_may_not_be_read_is_not_called_missing),
       FILE_TEST(full_disk_leaves_nothing),
       FILE_TEST(model_that_is_cut_while_it_is_in_use_ends_with_a_message),
+      FILE_TEST(pages_are_written_whole_or_not_at_all),
       FILE_TEST(model_that_is_cut_by_less_than_a_page_ends_with_a_message),
       FILE_TEST(shipped_model_is_found_from_any_folder),
       FILE_TEST(models_that_are_none_are_refused),

@@ -191,6 +191,8 @@ static void values_out_of_range_are_refused(void **state) {
   assert_refused(GRAFT(NULL, "generate", "-p", "x", "-o", "a.png", "--dump", "a.png"), 2, "names of their own");
   assert_refused(GRAFT(NULL, "plan", "--stage", "middle"), 2, "text_encoder, transformer or decoder");
   assert_refused(GRAFT(NULL, "plan", "--format", "xml"), 2, "text, json, dot or html");
+  assert_refused(GRAFT(NULL, "plan", "--json", "--format", "html"), 2, "give one of them");
+  assert_refused(GRAFT(NULL, "plan", "--html", "p.html", "--json"), 2, "give one of them");
   assert_refused(GRAFT(NULL, "plan", "--tokens", "0"), 2, "from 1");
   assert_refused(GRAFT(NULL, "bench", "speed"), 2, "graft bench peak");
   assert_refused(GRAFT(NULL, "bench"), 2, "graft bench peak");

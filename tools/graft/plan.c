@@ -5,12 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/atomic_file.h"
 #include "tools/graft/device_list.h"
 #include "tools/graft/plan.h"
 #include "tools/graft/weight_type.h"
 
 typedef struct plan_wishes {
-  const char *model, *stage, *format, *fusion, *devices, *transformer, *type_name;
+  const char *model, *stage, *format, *page, *fusion, *devices, *transformer, *type_name;
   graft_weight_type type;
   int64_t size[2];
   int64_t n_tokens, n_threads;
@@ -96,10 +97,46 @@ static graft_status show_stages(graft_context *context, graft_pipeline *pipeline
   return GRAFT_OK;
 }
 
+// Where a page goes.
+typedef struct page_file {
+  graft_atomic_file *file;
+  graft_error error;  // why it could not be written
+} page_file;
+
+static graft_status append_to_page(void *user, const char *text, size_t size) {
+  page_file *page = user;
+  return graft_atomic_file_append(page->file, text, size, &page->error);
+}
+
+static graft_status write_page(const char *target, const char *model, const json_t *list, graft_error *error) {
+  page_file page = {0};
+  GRAFT_TRY(graft_atomic_file_begin(target, error, &page.file));
+  graft_status status =
+      tool_plan_write_html(model, list, (graft_writer){.write = append_to_page, .user = &page}, error);
+  if (status != GRAFT_OK) {
+    graft_atomic_file_abort(page.file);
+    if (page.error.status != GRAFT_OK) *error = page.error;
+    return status;
+  }
+  GRAFT_TRY(graft_atomic_file_commit(page.file, error));
+  fprintf(stderr, "graft: wrote %s\n", target);
+  return GRAFT_OK;
+}
+
+// Fails now rather than after all was planned and measured.
+static graft_status probe_page(const plan_wishes *wishes, graft_error *error) {
+  graft_atomic_file *file = NULL;
+  if (wishes->page == NULL) return GRAFT_OK;
+  GRAFT_TRY(graft_atomic_file_begin(wishes->page, error, &file));
+  graft_atomic_file_abort(file);
+  return GRAFT_OK;
+}
+
 // What was collected, if anything; text and dot were printed on the way.
 static graft_status print_list(graft_context *context, const char *path, const plan_wishes *wishes, json_t *list) {
   if (list == NULL) return GRAFT_OK;
   graft_error *error = graft_context_error_slot(context);
+  if (wishes->page != NULL) return write_page(wishes->page, path, list, error);
   if (strcmp(wishes->format, "html") == 0) return tool_plan_write_html(path, list, tool_stdout_writer(), error);
   return tool_print_json(json_incref(list)) == TOOL_OK ? GRAFT_OK
                                                        : GRAFT_FAIL(error, GRAFT_E_IO, "the JSON could not be written");
@@ -115,7 +152,8 @@ static int show(const char *path, const plan_wishes *wishes) {
   tool_catch_interrupt();
   const graft_pipeline_options options = {
       .struct_size = sizeof options, .transformer = wishes->transformer, .type = wishes->type};
-  graft_status status = graft_pipeline_open(context, path, &options, &pipeline);
+  graft_status status = probe_page(wishes, graft_context_error_slot(context));
+  if (status == GRAFT_OK) status = graft_pipeline_open(context, path, &options, &pipeline);
   if (status == GRAFT_OK) status = show_stages(context, pipeline, wishes, list);
   if (status == GRAFT_OK) status = print_list(context, path, wishes, list);
   // Where standard output failed, finishing it says so.
@@ -132,9 +170,19 @@ static bool is_format(const char *name) {
   return false;
 }
 
+// One of --format, --json and --html says what is printed.
+static int choose_format(const tool_command *self, plan_wishes *o, bool has_format, bool as_json) {
+  if (has_format + as_json + (o->page != NULL) > 1)
+    return tool_usage(self, "--format, --json and --html each say what to print; give one of them");
+  if (as_json) o->format = "json";
+  if (o->page != NULL) o->format = "html";
+  if (is_format(o->format)) return TOOL_PARSED;
+  return tool_usage(self, "--format takes text, json, dot or html; got '%s'", o->format);
+}
+
 static int run(const tool_command *self, int argc, char **argv) {
   plan_wishes o = {.format = "text"};
-  bool as_json = false;
+  bool as_json = false, has_format = false;
   const tool_option options[] = {
       {"model", 'm', TOOL_TEXT, "FOLDER", "Model to plan (default: the one that ships with graft).", &o.model, 0, 0,
        NULL},
@@ -148,8 +196,9 @@ static int run(const tool_command *self, int argc, char **argv) {
       {"fusion", 0, TOOL_TEXT, "RULES", "on, off, or fusion rules to leave out: -swiglu,-gated_residual.", &o.fusion, 0,
        0, NULL},
       {"format", 0, TOOL_TEXT, "F", "text, json, dot (the graph, for Graphviz) or html (a page).", &o.format, 0, 0,
-       NULL},
+       &has_format},
       {"json", 0, TOOL_FLAG, NULL, "The same as --format json.", &as_json, 0, 0, NULL},
+      {"html", 0, TOOL_TEXT, "FILE", "Write the page of --format html to a file.", &o.page, 0, 0, NULL},
       {"measure", 0, TOOL_FLAG, NULL, "Run it on made-up inputs and show the time of every step.", &o.is_measured, 0, 0,
        NULL},
       {"brief", 0, TOOL_FLAG, NULL, "Leave out why other kernels were not chosen.", &o.without_reasons, 0, 0, NULL},
@@ -158,9 +207,8 @@ static int run(const tool_command *self, int argc, char **argv) {
   size_t n = 0;
   int parsed = tool_parse(self, argc, argv, options, sizeof options / sizeof options[0], &model, 1, &n);
   if (parsed == TOOL_PARSED) parsed = tool_weight_type(self, o.type_name, &o.type);
+  if (parsed == TOOL_PARSED) parsed = choose_format(self, &o, has_format, as_json);
   if (parsed != TOOL_PARSED) return parsed;
-  if (as_json) o.format = "json";
-  if (!is_format(o.format)) return tool_usage(self, "--format takes text, json, dot or html; got '%s'", o.format);
   if (o.stage != NULL && !is_wanted(&o, GRAFT_STAGE_TEXT_ENCODER) && !is_wanted(&o, GRAFT_STAGE_TRANSFORMER) &&
       !is_wanted(&o, GRAFT_STAGE_DECODER))
     return tool_usage(self, "--stage takes text_encoder, transformer or decoder; got '%s'", o.stage);
