@@ -275,6 +275,39 @@ static void residuals_of_products_give_the_same_bytes(void **state) {
   check_all("linear_i8_gated_residual", samples, sizeof samples / sizeof samples[0]);
 }
 
+static void affine_gives_the_same_bytes(void **state) {
+  (void)state;
+#define AFFINE(text, gate, ...)                                                               \
+  {                                                                                           \
+    .name = text, .n_inputs = 3, .inputs = { TENSOR(__VA_ARGS__), gate, TENSOR(__VA_ARGS__) } \
+  }
+  const graft_op_case samples[] = {
+      AFFINE("odd", TENSOR(31), 5, 31),
+      AFFINE("per_item", TENSOR(3, 1, 67), 3, 5, 67),
+      AFFINE("per_row", TENSOR(37, 1), 37, 600),
+      AFFINE("one", TENSOR(1), 4, 160),
+      AFFINE("past_caches", TENSOR(3840), 2600, 3840),
+  };
+#undef AFFINE
+  check_all("affine", samples, sizeof samples / sizeof samples[0]);
+}
+
+static void modulate_gives_the_same_bytes(void **state) {
+  (void)state;
+#define MODULATE(text, scale, shift, ...)                                        \
+  {                                                                              \
+    .name = text, .n_inputs = 3, .inputs = { TENSOR(__VA_ARGS__), scale, shift } \
+  }
+  const graft_op_case samples[] = {
+      MODULATE("odd", TENSOR(31), OMITTED, 5, 31),
+      MODULATE("per_item", TENSOR(3, 1, 67), TENSOR(3, 1, 67), 3, 5, 67),
+      MODULATE("per_row", TENSOR(37, 1), TENSOR(600), 37, 600),
+      MODULATE("past_caches", TENSOR(3840), TENSOR(3840), 2600, 3840),
+  };
+#undef MODULATE
+  check_all("modulate", samples, sizeof samples / sizeof samples[0]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(swiglu_gives_the_same_bytes),
@@ -284,6 +317,8 @@ int main(void) {
       cmocka_unit_test(heads_of_products_give_the_same_bytes),
       cmocka_unit_test(heads_of_float_products_give_the_same_bytes),
       cmocka_unit_test(residuals_of_products_give_the_same_bytes),
+      cmocka_unit_test(affine_gives_the_same_bytes),
+      cmocka_unit_test(modulate_gives_the_same_bytes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
