@@ -15,6 +15,7 @@ graft_status graft_infer_linear_i8(graft_infer_args *args);
 graft_status graft_infer_conv2d(graft_infer_args *args);
 graft_status graft_infer_upsample_nearest(graft_infer_args *args);
 graft_status graft_infer_swiglu(graft_infer_args *args);
+graft_status graft_infer_scaled_dot_product_attention(graft_infer_args *args);
 graft_status graft_infer_quantize_convrot_i8_packed(graft_infer_args *args);
 graft_status graft_infer_rms_norm_rotary(graft_infer_args *args);
 graft_status graft_infer_gated_residual(graft_infer_args *args);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "graft/extension.h"
+#include "ops/common/infer.h"
 #include "ops/common/reference.h"
 #include "ops/scaled_dot_product_attention/scaled_dot_product_attention_cases.h"
 
@@ -41,7 +42,7 @@ static graft_status check_mask(const graft_infer_args *args) {
                     (long long)k->shape[0], (long long)k->shape[1], graft_tensor_desc_format(mask, text, sizeof text));
 }
 
-static graft_status infer(graft_infer_args *args) {
+graft_status graft_infer_scaled_dot_product_attention(graft_infer_args *args) {
   const graft_attention_attrs *attrs = args->attrs;
   GRAFT_TRY(graft_infer_require_float(args, Q, "q", false));
   GRAFT_TRY(graft_infer_require_float(args, K, "k", false));
@@ -188,7 +189,7 @@ static const graft_op_def ops[] = {{
     .attrs = attr_defs,
     .n_attrs = sizeof attr_defs / sizeof attr_defs[0],
     .attrs_bytes = sizeof(graft_attention_attrs),
-    .infer = infer,
+    .infer = graft_infer_scaled_dot_product_attention,
     .reference = reference,
     .flops = flops,
     .cases = graft_scaled_dot_product_attention_cases,

@@ -141,6 +141,15 @@ uint32_t fusion_count(const graft_plan *plan, const char *rule) {
   return 0;
 }
 
+bool fusion_has_no_room(const graft_plan *plan) {
+  for (uint32_t i = 0; i < graft_plan_n_fusion_groups(plan); ++i) {
+    graft_fusion_group group = {.struct_size = sizeof group};
+    graft_plan_fusion_group(plan, i, &group);
+    if (group.obstacle != NULL && strstr(group.obstacle, "do not fit in a core") != NULL) return true;
+  }
+  return false;
+}
+
 const graft_fusion_def *fusion_rule(const graft_context *context, const char *name) {
   for (uint32_t i = 0; i < graft_context_n_fusions(context); ++i) {
     const graft_fusion_def *rule = graft_context_fusion(context, i);

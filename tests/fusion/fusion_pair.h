@@ -39,6 +39,9 @@ double fusion_pair_difference(const fusion_pair *pair);
 // How many groups |rule| replaced in |plan|.
 uint32_t fusion_count(const graft_plan *plan, const char *rule);
 
+// Whether a group stayed apart because weights or rows have no room in a core's cache, as on some processors.
+bool fusion_has_no_room(const graft_plan *plan);
+
 // The rule called |name|; fails the test when there is none.
 const graft_fusion_def *fusion_rule(const graft_context *context, const char *name);
 

@@ -10,6 +10,7 @@
 
 #include "fusion_pair.h"
 #include "graft/cpu.h"
+#include "ops/fused/attention_convrot_i8/attention_convrot_i8.h"
 #include "ops/fused/gated_convrot_i8/gated_convrot_i8.h"
 #include "ops/fused/linear_i8_gated_residual/linear_i8_gated_residual.h"
 #include "ops/fused/linear_i8_rms_norm_rotary/linear_i8_rms_norm_rotary.h"
@@ -57,16 +58,6 @@
 #define OMITTED \
   { .dtype = NULL }
 
-// Some processors have no room in a core's cache for the weights of a sample: there its group stays apart.
-static bool has_no_room(const graft_plan *plan) {
-  for (uint32_t i = 0; i < graft_plan_n_fusion_groups(plan); ++i) {
-    graft_fusion_group group = {.struct_size = sizeof group};
-    graft_plan_fusion_group(plan, i, &group);
-    if (group.obstacle != NULL && strstr(group.obstacle, "do not fit in a core") != NULL) return true;
-  }
-  return false;
-}
-
 // With the next smaller groups on the other side: what products fuse with has roundings of its own.
 static void check(graft_context *context, const char *name, const graft_op_case *sample, uint64_t seed) {
   fusion_pair pair;
@@ -75,7 +66,7 @@ static void check(graft_context *context, const char *name, const graft_op_case 
   fusion_pair_create(context, fusion_rule(context, name), sample, seed, seed % 2 ? 0 : FUSION_PAIR_INTERMEDIATES,
                      &pair);
   if (strncmp(name, "linear_", 7) == 0) fusion_pair_compare_with(&pair, others);
-  if (fusion_count(pair.fused, name) != 1 && !has_no_room(pair.fused))
+  if (fusion_count(pair.fused, name) != 1 && !fusion_has_no_room(pair.fused))
     fail_msg("%s: case %s is not fused", name, sample->name);
   fusion_pair_run(&pair);
   if (memcmp(pair.got, pair.want, graft_tensor_desc_bytes(&pair.example->outputs[0])) != 0) {
@@ -308,11 +299,57 @@ static void modulate_gives_the_same_bytes(void **state) {
   check_all("modulate", samples, sizeof samples / sizeof samples[0]);
 }
 
+#define HEADS(type, ...)                               \
+  {                                                    \
+    .dtype = type, .rank = 4, .shape = { __VA_ARGS__ } \
+  }
+#define MASK(batch, keys) \
+  { .dtype = GRAFT_BOOL, .rank = 2, .shape = {batch, keys}, .fill = GRAFT_FILL_INTEGERS, .low = 0, .high = 2 }
+#define ATTENTION(text, type, attributes, mask, batch, queries, heads, keys, key_heads, width, value_width) \
+  {                                                                                                         \
+    .name = text, .attrs = &(const graft_attention_convrot_i8_attrs)attributes, .n_inputs = 4, .inputs = {  \
+      HEADS(type, batch, queries, heads, width),                                                            \
+      HEADS(type, batch, keys, key_heads, width),                                                           \
+      HEADS(type, batch, keys, key_heads, value_width),                                                     \
+      mask                                                                                                  \
+    }                                                                                                       \
+  }
+#define ATTRS(...) \
+  { __VA_ARGS__ }
+
+static void attention_gives_the_same_bytes(void **state) {
+  (void)state;
+#define ROWS_OF(size, ...) ATTRS(.quantize = {.group = (size)}, __VA_ARGS__)
+#define CAUSAL .attention = {.scale = 0.3, .is_causal = true }
+  const graft_op_case samples[] = {
+      ATTENTION("odd", GRAFT_F32, ROWS_OF(1, .factor = 0), OMITTED, 2, 5, 3, 7, 3, 11, 13),
+      ATTENTION("masked", GRAFT_F32, ROWS_OF(4, .factor = 0.37), MASK(2, 21), 2, 9, 2, 21, 2, 16, 30),
+      ATTENTION("causal", GRAFT_F32, ROWS_OF(16, CAUSAL), OMITTED, 2, 13, 2, 19, 1, 16, 24),
+      ATTENTION("masked_causal", GRAFT_F32, ROWS_OF(64, CAUSAL), MASK(3, 21), 3, 21, 4, 21, 2, 16, 32),
+      ATTENTION("grouped", GRAFT_F32, ROWS_OF(16, .factor = -3.1, .scales_heads = true), OMITTED, 1, 6, 24, 9, 8, 16,
+                10),
+      ATTENTION("group_256", GRAFT_F32, ROWS_OF(256, .factor = 0), OMITTED, 1, 17, 4, 35, 2, 40, 128),
+      ATTENTION("bf16_grid", GRAFT_F32, ATTRS(.quantize = {.group = 16, .grid = GRAFT_QUANTIZE_BF16}, .factor = 0.7),
+                OMITTED, 1, 19, 2, 23, 2, 24, 24),
+      ATTENTION("bf16", GRAFT_BF16, ROWS_OF(64, .factor = 0.37), MASK(2, 23), 2, 19, 4, 23, 2, 64, 80),
+      ATTENTION("f16", GRAFT_F16, ROWS_OF(4, .factor = 0.37, .scales_heads = true), OMITTED, 1, 19, 4, 23, 2, 36, 37),
+      ATTENTION("several_items", GRAFT_F32, ROWS_OF(64, .factor = 0), MASK(6, 300), 6, 131, 3, 300, 1, 24, 64),
+      ATTENTION("causal_items", GRAFT_F32, ROWS_OF(64, CAUSAL), OMITTED, 3, 250, 2, 530, 2, 24, 32),
+      ATTENTION("demo", GRAFT_F32, ROWS_OF(64, .factor = 0), OMITTED, 3, 288, 3, 288, 3, 128, 128),
+      ATTENTION("bf16_demo", GRAFT_BF16, ROWS_OF(64, .factor = 0), OMITTED, 3, 288, 3, 288, 3, 128, 128),
+      ATTENTION("past_caches", GRAFT_F32, ROWS_OF(64, .factor = 0), OMITTED, 112, 220, 4, 5, 4, 8, 64),
+  };
+#undef CAUSAL
+#undef ROWS_OF
+  check_all("attention_convrot_i8", samples, sizeof samples / sizeof samples[0]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(swiglu_gives_the_same_bytes),
       cmocka_unit_test(gates_and_scales_give_the_same_bytes),
       cmocka_unit_test(norms_give_the_same_bytes),
+      cmocka_unit_test(attention_gives_the_same_bytes),
       cmocka_unit_test(swiglu_of_products_gives_the_same_bytes),
       cmocka_unit_test(heads_of_products_give_the_same_bytes),
       cmocka_unit_test(heads_of_float_products_give_the_same_bytes),

@@ -134,7 +134,8 @@ static bool check_case(graft_context *context, const graft_fusion_def *rule, con
   fusion_pair pair;
   fusion_pair_create(context, rule, sample, 1, 0, &pair);
   const bool is_fused = fusion_count(pair.fused, rule->name) == 1;
-  if (!is_fused && graft_plan_n_steps(pair.fused) == 1) {  // by another rule of the same operator
+  // By another rule of the same operator, or apart, which is as fast.
+  if (!is_fused && (graft_plan_n_steps(pair.fused) == 1 || fusion_has_no_room(pair.fused))) {
     fusion_pair_destroy(&pair);
     return true;
   }

@@ -8,6 +8,7 @@
 #include "fusion_pair.h"
 #include "graft/cpu.h"
 #include "ops/common/cases.h"
+#include "ops/fused/attention_convrot_i8/attention_convrot_i8.h"
 #include "ops/fused/linear_i8_gated_residual/linear_i8_gated_residual.h"
 #include "ops/linear_i8/linear_i8_rows_cases.h"
 
@@ -25,12 +26,16 @@ static int close_context(void **state) {
   return 0;
 }
 
-static uint32_t count_fused(const char *rule, const graft_op_case *sample) {
+static uint32_t count_fused_in(graft_context *in, const char *rule, const graft_op_case *sample) {
   fusion_pair pair;
-  fusion_pair_create(context, fusion_rule(context, rule), sample, 1, 0, &pair);
+  fusion_pair_create(in, fusion_rule(in, rule), sample, 1, 0, &pair);
   const uint32_t n = fusion_count(pair.fused, rule);
   fusion_pair_destroy(&pair);
   return n;
+}
+
+static uint32_t count_fused(const char *rule, const graft_op_case *sample) {
+  return count_fused_in(context, rule, sample);
 }
 
 static uint32_t count_upsample(int64_t channels, int64_t filters) {
@@ -71,10 +76,46 @@ static void products_with_weights_beyond_the_cache_stay_apart(void **state) {
   assert_int_equal(count_rows(most + 1), 0);
 }
 
+static uint32_t count_attention(int32_t n_threads, int64_t queries, int64_t value_width) {
+  const graft_op_case sample = {.name = "attention",
+                                .attrs = &(const graft_attention_convrot_i8_attrs){.quantize = {.group = 1}},
+                                .n_inputs = 4,
+                                .inputs = {TENSOR(F32, 1, queries, 2, 64), TENSOR(F32, 1, 64, 2, 64),
+                                           TENSOR(F32, 1, 64, 2, value_width), OMITTED}};
+  const graft_context_options options = {.struct_size = sizeof options, .n_threads = n_threads};
+  graft_context *in = NULL;
+  assert_int_equal(graft_context_create(&options, NULL, &in), GRAFT_OK);
+  const uint32_t n = count_fused_in(in, "attention_convrot_i8", &sample);
+  graft_context_destroy(in);
+  return n;
+}
+
+// 224 queries are two blocks, 448 are four.
+static void attention_in_fewer_blocks_than_threads_stays_apart(void **state) {
+  (void)state;
+  assert_int_equal(count_attention(1, 223, 64), 1);
+  assert_int_equal(count_attention(2, 223, 64), 0);
+  assert_int_equal(count_attention(2, 224, 64), 1);
+  assert_int_equal(count_attention(3, 448, 64), 0);
+  assert_int_equal(count_attention(4, 448, 64), 1);
+  assert_int_equal(count_attention(3, 8, 64), 1);  // so little work that threads would hardly share it
+}
+
+static void attention_whose_rows_leave_the_cache_stays_apart(void **state) {
+  (void)state;
+  graft_device *device = NULL;
+  assert_int_equal(graft_device_open(context, "cpu", &device), GRAFT_OK);
+  const int64_t floats = (int64_t)(graft_cpu_describe(device)->l2_bytes / sizeof(float)), queries = 100;
+  assert_int_equal(count_attention(1, queries, floats / queries / 2 - 64), 1);
+  assert_int_equal(count_attention(1, queries, floats / queries / 2 + 1), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(many_filters_of_few_channels_stay_apart),
       cmocka_unit_test(products_with_weights_beyond_the_cache_stay_apart),
+      cmocka_unit_test(attention_in_fewer_blocks_than_threads_stays_apart),
+      cmocka_unit_test(attention_whose_rows_leave_the_cache_stays_apart),
   };
   return cmocka_run_group_tests(tests, open_context, close_context);
 }

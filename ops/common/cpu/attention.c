@@ -31,14 +31,19 @@ static int64_t whole_groups(const graft_gemm_core *core, int64_t terms) {
   return ceil_div(terms, core->group) * core->group;
 }
 
+static int64_t query_parts_of(const graft_attention *a) {
+  if (a->query_parts > 0) return a->query_parts;
+  const int64_t heads = at_least(1, a->batches * a->heads);
+  const int64_t parts = at_most(ceil_div(ITEMS_WANTED, heads), a->queries / QUERIES_WANTED);
+  return at_least(at_least(parts, 1), ceil_div(a->queries, QUERIES_MOST));
+}
+
 static layout layout_of(const graft_attention *a) {
   const graft_gemm_core *core = a->core->gemm;
   layout l = {0};
   // Keys and values of a block share the L2 cache.
   l.block_keys = a->width + a->value_width <= 512 ? core->terms : core->terms / 2;
-  const int64_t heads = at_least(1, a->batches * a->heads);
-  l.query_parts = at_most(ceil_div(ITEMS_WANTED, heads), a->queries / QUERIES_WANTED);
-  l.query_parts = at_least(at_least(l.query_parts, 1), ceil_div(a->queries, QUERIES_MOST));
+  l.query_parts = query_parts_of(a);
   const int64_t queries = ceil_div(a->queries, l.query_parts), strip = (int64_t)core->rows_max * GRAFT_GEMM_A_STRIDE;
   l.k_columns = ceil_div(at_most(l.block_keys, a->keys), core->panel) * core->panel;
   l.v_columns = ceil_div(a->value_width, core->panel) * core->panel;
@@ -48,7 +53,7 @@ static layout layout_of(const graft_attention *a) {
   l.k = l.scores + core->rows_max * l.scores_stride;
   l.v = l.k + l.k_columns * whole_groups(core, a->width) * element_of(core) / 4;
   l.out = l.v + l.v_columns * l.k_columns * element_of(core) / 4;
-  l.largest = l.out + l.v_columns * queries;
+  l.largest = l.out + (a->row_stride > 0 ? 0 : l.v_columns * queries);
   l.sum = l.largest + queries;
   l.mask = ceil_div(l.sum + queries, 16) * 16;
   l.end = l.mask + l.block_keys;
@@ -72,6 +77,8 @@ typedef struct work {
   graft_gemm_matrix q, k, v;  // of this head: [queries, width], [width, keys], [keys, value_width]
   const uint8_t *key_mask;
   const float *added;  // of this head
+  float *out;          // of this head and its first query
+  int64_t out_stride;
   int64_t first_query, n_queries;
   int64_t first_key, n_keys;  // the block at hand
 } work;
@@ -146,7 +153,7 @@ static void attend_strip(const work *w, int64_t row, int32_t rows, const graft_g
   // Nothing of a later block to see; the first block always sets the output.
   if (a->is_causal && w->first_key > 0 && n_visible + rows <= 1) return;
   score_strip(w, query, rows, ahead[0]);
-  float *out = w->scratch + l->out + row * l->v_columns;
+  float *out = w->out + row * w->out_stride;
   const graft_attention_strip scores = {
       .scores = w->scratch + l->scores,
       .scores_stride = l->scores_stride,
@@ -163,7 +170,7 @@ static void attend_strip(const work *w, int64_t row, int32_t rows, const graft_g
       .sum = w->scratch + l->sum + row,
       .out = w->first_key > 0 ? out : NULL,
       .width = a->value_width,
-      .out_stride = l->v_columns,
+      .out_stride = w->out_stride,
   };
   a->core->weigh(&scores);
   graft_gemm_strip values = {.a = scores.scores,
@@ -175,7 +182,7 @@ static void attend_strip(const work *w, int64_t row, int32_t rows, const graft_g
                              .columns = a->value_width,
                              .panel_stride = (size_t)(whole_groups(core, w->n_keys) * core->panel),
                              .c = out,
-                             .c_stride = (size_t)l->v_columns,
+                             .c_stride = (size_t)w->out_stride,
                              .accumulate = w->first_key > 0,
                              .ahead = {ahead[1]}};
   core->multiply(&values);
@@ -200,19 +207,18 @@ static void attend_block(work *w) {
   }
 }
 
-static void store_out(const work *w, int64_t batch, int64_t head) {
+static void finish(const work *w, int64_t batch, int64_t head) {
   const graft_attention *a = w->attention;
-  const layout *l = &w->layout;
   const int64_t offset = batch * a->out.batch_stride + head * a->out.head_stride;
+  for (int64_t i = 0; i < w->n_queries; ++i) {
+    a->core->normalise(w->out + i * w->out_stride, a->value_width, w->scratch[w->layout.sum + i]);
+  }
+  if (a->row_stride > 0) return;
   const graft_gemm_output output = {.data = (char *)a->out_data + offset * graft_gemm_element_bytes(a->out.type),
                                     .type = a->out.type,
                                     .row_stride = a->out.token_stride};
   const graft_gemm_block block = {.row = w->first_query, .rows = w->n_queries, .columns = a->value_width};
-  float *sums = w->scratch + l->out;
-  for (int64_t i = 0; i < w->n_queries; ++i) {
-    a->core->normalise(sums + i * l->v_columns, a->value_width, w->scratch[l->sum + i]);
-  }
-  a->core->gemm->store(&output, &block, sums, (size_t)l->v_columns);
+  a->core->gemm->store(&output, &block, w->out, (size_t)w->out_stride);
 }
 
 void graft_attention_run(const graft_attention *attention, int64_t item, void *scratch) {
@@ -227,6 +233,8 @@ void graft_attention_run(const graft_attention *attention, int64_t item, void *s
   w.k.column_stride = w.k.row_stride;
   w.k.row_stride = a->k_width_stride;
   w.v = head_of(&a->v, batch, key_head);
+  w.out = a->row_stride > 0 ? a->rows + head * a->value_width : w.scratch + w.layout.out;
+  w.out_stride = a->row_stride > 0 ? a->row_stride : w.layout.v_columns;
   if (a->added) w.added = a->added + batch * a->added_batch_stride + head * a->added_head_stride;
   if (a->key_mask) w.key_mask = a->key_mask + batch * a->key_mask_stride;
   for (int64_t i = 0; i < w.n_queries; ++i) {
@@ -239,5 +247,5 @@ void graft_attention_run(const graft_attention *attention, int64_t item, void *s
     w.n_keys = at_most(w.layout.block_keys, a->keys - w.first_key);
     attend_block(&w);
   }
-  store_out(&w, batch, head);
+  finish(&w, batch, head);
 }

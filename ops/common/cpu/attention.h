@@ -30,6 +30,12 @@ typedef struct graft_attention {
   int64_t k_width_stride;      // elements between channels of a key: 1, or keys lie across
   graft_attention_tensor out;  // type and strides; a query with nothing to attend to gives 0
   void *out_data;
+  int64_t query_parts;  // items of a head; 0: as many as are good for few threads and for many
+  // Where |row_stride| is not 0, results stay here as float32 and |out| is not used: of the item's queries all heads,
+  // computed in ascending order. Whole panels are written: the next head begins in what its predecessor left behind,
+  // and rows have room for a panel behind the last one.
+  float *rows;
+  int64_t row_stride;  // floats
 } graft_attention;
 
 // Scores of a strip of queries against a block of keys, on their way to becoming weights.
@@ -69,7 +75,8 @@ extern const graft_attention_core graft_attention_core__avx512;
 // sum of two bf16 numbers.
 extern const graft_attention_core graft_attention_core__avx512_bf16;
 
-// As their namesakes in gemm.h. Thread-safe.
+// As their namesakes in gemm.h. Item (batch · heads + head) · parts + part is queries queries·part/parts up to
+// queries·(part + 1)/parts of a head; a query's result does not depend on the parts. Thread-safe.
 int64_t graft_attention_items(const graft_attention *attention);
 size_t graft_attention_scratch_bytes(const graft_attention *attention);
 void graft_attention_run(const graft_attention *attention, int64_t item, void *scratch);

@@ -131,14 +131,17 @@ static inline graft_status quantize_target_encode(graft_encoder *encoder, const 
   return graft_cpu_encode(encoder, &task, args->error);
 }
 
-// Ends |item|: writes zeros to its rows behind the last one given, and waits for streamed ones.
-static inline void quantize_target_finish(const quantize_target *t, int64_t item) {
-  const int64_t end = quantize_target_end(t, item), first = item * t->rows_per_item;
+// Ends rows |first| … |end| - 1: writes zeros to those behind the last one given, and waits for streamed ones.
+static inline void quantize_target_finish_rows(const quantize_target *t, int64_t first, int64_t end) {
   for (int64_t row = first < t->m ? t->m : first; row < end; ++row) {
     memset(t->q + row * t->k, 0, (size_t)t->k);
     t->scales[row] = 0;
   }
   if (t->streams) vec_stream_end();
+}
+
+static inline void quantize_target_finish(const quantize_target *t, int64_t item) {
+  quantize_target_finish_rows(t, item * t->rows_per_item, quantize_target_end(t, item));
 }
 
 #endif
