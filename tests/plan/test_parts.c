@@ -125,6 +125,26 @@ static void DO5_no_more_memory_is_needed(void **state) {
   graft_plan_destroy(apart);
 }
 
+// What is alive when the part is made leaves no room for more than the part.
+static void DO5_budgets_are_met_without_parts(void **state) {
+  const fixture *f = *state;
+  graft_tensor *large = scaled(f, plan_input(f->graph, "large", 64, COLUMNS), 2);
+  graft_tensor *rows = plan_apply1(f->graph, "plan.slice.v1", (plan_attrs){.n = 4}, large);
+  graft_graph_output(f->graph, joined(f, f->x, plan_apply1(f->graph, "plan.copy.v1", (plan_attrs){0}, rows)), "y");
+  graft_memory_report with = {.struct_size = sizeof with}, without = with;
+  expect_placed(f, 0, (const uint32_t[]){2}, 1);
+  graft_plan *plan = plan_make(f->graph, f->device, 0), *apart = plan_make(f->graph, f->device, GRAFT_PLAN_KEEP_NODES);
+  graft_plan_memory(plan, &with);
+  graft_plan_memory(apart, &without);
+  assert_true(with.arena_bytes > without.arena_bytes);
+  graft_plan_destroy(plan);
+  graft_plan_destroy(apart);
+  plan = plan_make_with(f->graph, (graft_plan_options){.device = f->device, .memory_budget = without.arena_bytes});
+  graft_plan_memory(plan, &with);
+  assert_int_equal(with.arena_bytes, without.arena_bytes);
+  graft_plan_destroy(plan);
+}
+
 static void write_over(const fixture *f, graft_tensor *target) {
   graft_tensor *out[GRAFT_MAX_OUTPUTS];
   const plan_attrs attrs = {.factor = 7};
@@ -188,6 +208,7 @@ int main(void) {
       TEST(DO5_joins_of_joins_are_one_value),
       TEST(DO5_parts_begin_where_results_may),
       TEST(DO5_no_more_memory_is_needed),
+      TEST(DO5_budgets_are_met_without_parts),
       TEST(DO5_what_is_written_over_is_no_part),
       TEST(KS6_plans_say_what_needs_no_copy),
   };
