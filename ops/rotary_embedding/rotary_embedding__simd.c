@@ -85,7 +85,8 @@ static graft_status encode_norm(graft_encoder *encoder, const graft_encode_args 
   return encode_heads(encoder, args, &a);
 }
 
-// The product's rows become heads where they are, in the result, while they are near.
+// The product's rows become heads while they are near: where they are, in the result, or from scratch where that has
+// another dtype.
 typedef struct product_arguments {
   rotary_heads heads;
   graft_gemm_i8 product;
@@ -98,9 +99,12 @@ static void run_product(const void *args, int64_t item, const graft_cpu_worker *
   const graft_gemm_i8 *g = &a->product;
   const int64_t few = graft_gemm_i8_few_rows(g->core), first = item * few;
   const int64_t rows = g->m - first < few ? g->m - first : few;
-  float *const out = (float *)(void *)a->heads.y + first * g->n;
+  char *const scratch = a->scratch + (size_t)worker->index * a->scratch_bytes;
+  float *const out = a->heads.y_type == GRAFT_DTYPE_F32
+                         ? (float *)(void *)a->heads.y + first * g->n
+                         : (float *)(void *)(scratch + graft_gemm_i8_few_scratch_bytes(g->core, g->k));
   const linear_i8_rows_part part = {.first = first, .n = rows, .end = g->n, .out = out, .row_stride = g->n};
-  linear_i8_rows_run(g, &part, a->scratch + (size_t)worker->index * a->scratch_bytes);
+  linear_i8_rows_run(g, &part, scratch);
   for (int64_t i = 0; i < rows; ++i) {
     rotary_heads_run(&a->heads, first + i, (const char *)(out + i * g->n), 0, a->heads.shape[2]);
   }
@@ -111,7 +115,9 @@ static bool supports_product(const graft_node_info *node, graft_reason *why) {
   if (!rms_takes_weight(node->inputs[PRODUCT_NORM])) {
     return graft_refuse(why, "the norm's weight is not contiguous f32, f16 or bf16");
   }
-  if (node->outputs[0]->dtype != GRAFT_F32) return graft_refuse(why, "the result is not f32");
+  if (!is_float(node->outputs[0])) {
+    return graft_refuse(why, "the result is %s, not f32, f16 or bf16", node->outputs[0]->dtype->name);
+  }
   if (!graft_tensor_desc_is_contiguous(node->outputs[0])) return graft_refuse(why, "the result is not contiguous");
   return can_rotate(node->outputs[0], node->inputs[PRODUCT_TABLE], why);
 }
@@ -120,12 +126,20 @@ static bool prefers_product(const graft_node_info *node, graft_reason *why) {
   return linear_i8_rows_stay_near(node, WEIGHT, why);
 }
 
+// Of each thread, a multiple of 64.
+static size_t product_scratch_bytes(const graft_node_info *node, const graft_gemm_i8 *g) {
+  const size_t bytes = graft_gemm_i8_few_scratch_bytes(g->core, g->k);
+  if (node->outputs[0]->dtype == GRAFT_F32) return bytes;
+  const size_t rows_bytes = (size_t)(graft_gemm_i8_few_rows(g->core) * g->n) * sizeof(float);
+  return (bytes + rows_bytes + 63) / 64 * 64;
+}
+
 static graft_status prepare_product(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
   (void)error;
   const graft_gemm_i8 g = linear_i8_rows_describe(node, WEIGHT);
   const size_t n_workers = (size_t)graft_cpu_describe(node->device)->n_threads;
   linear_i8_rows_prepare(node, WEIGHT, out_prepared);
-  out_prepared->workspace_bytes = n_workers * graft_gemm_i8_few_scratch_bytes(g.core, g.k);
+  out_prepared->workspace_bytes = n_workers * product_scratch_bytes(node, &g);
   return GRAFT_OK;
 }
 
@@ -134,9 +148,9 @@ static graft_status encode_product(graft_encoder *encoder, const graft_encode_ar
   product_arguments a = {.heads = heads_of(args, PRODUCT_TABLE),
                          .product = linear_i8_rows_place(args, WEIGHT),
                          .scratch = args->workspace};
-  a.scratch_bytes = graft_gemm_i8_few_scratch_bytes(a.product.core, a.product.k);
+  a.scratch_bytes = product_scratch_bytes(args->node, &a.product);
   rotary_heads_set_norm(&a.heads, &attrs->then, args->node->inputs[PRODUCT_NORM], args->inputs[PRODUCT_NORM]);
-  a.heads.x_head_stride = a.heads.y_strides[2];
+  a.heads.x_head_stride = a.heads.shape[3] * (int64_t)sizeof(float);
   const graft_cpu_task task = {
       .run = run_product, .args = &a, .args_bytes = sizeof a, .n_items = linear_i8_rows_items(&a.product)};
   return graft_cpu_encode(encoder, &task, args->error);

@@ -205,7 +205,7 @@ static void heads_of_products_give_the_same_bytes(void **state) {
        .n_inputs = 5,
        .inputs = {PACKED(68, 580), FLOATS(320, 576), OMITTED, WEIGHT(GRAFT_F16, 64), TENSOR(3, 22, 32, 2)}},
       {.name = "partial",
-       .attrs = &(const attrs){.product = ROWS(31, 1, 1), .n_heads = 2, .then = {.eps = 1e-5}},
+       .attrs = &(const attrs){.product = ROWS(31, 1, 1), .n_heads = 2, .then = {.eps = 1e-5, .dtype = GRAFT_BF16}},
        .n_inputs = 5,
        .inputs = {PACKED(32, 68), BYTES(142, 64), SCALES(1), OMITTED, TENSOR(31, 19, 2)}},
       {.name = "demo",

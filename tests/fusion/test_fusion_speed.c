@@ -17,6 +17,7 @@ enum { N_RUNS = 21, N_LONG_RUNS = 5, MOST_PLANS = 4 };
 static const double WANTED = 1.3;            // times faster, where the data is larger than a core's caches; what
                                              // multiplies most of the time only must not lose
 static const double WANTED_QUANTISED = 1.1;  // where most of the time goes into exponentials and rotations
+static const double NOT_SLOWER = 0.99;       // where nearly all of the time goes into a float product, but for noise
 static const double EPILOGUE_COST = 1.03;    // of the bare product's time
 static const double LONG_RUN = 5e10;         // operations from which a few runs tell as much
 // Of the time that smaller rules take, which are there anyway. One thread computes exponentials while it reads, so that
@@ -109,7 +110,8 @@ static bool goes_on_with_rows(const char *rule) {
 }
 
 static double wanted_of(const char *rule) {
-  if (strstr(rule, "attention") != NULL || goes_on_with_rows(rule)) return 1;
+  if (strstr(rule, "attention") != NULL || strncmp(rule, "linear_i8_", 10) == 0) return 1;
+  if (goes_on_with_rows(rule)) return NOT_SLOWER;
   return strstr(rule, "convrot") != NULL ? WANTED_QUANTISED : WANTED;
 }
 

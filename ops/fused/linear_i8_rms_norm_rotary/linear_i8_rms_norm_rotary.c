@@ -3,9 +3,11 @@
 #include "graft/extension.h"
 #include "ops/common/constructor.h"
 #include "ops/common/infer.h"
+#include "ops/common/maker.h"
 #include "ops/fused/linear_i8_rms_norm_rotary/linear_i8_rms_norm_rotary_cases.h"
 #include "ops/fused/rms_norm_rotary/rms_norm_rotary_attrs.h"
 #include "ops/fused/rms_norm_rotary/rms_norm_rotary_group.h"
+#include "ops/linear_i8/linear_i8_form.h"
 #include "ops/linear_i8/linear_i8_rows.h"
 #include "ops/rms_norm/rms_norm.h"
 #include "ops/view/view.h"
@@ -43,12 +45,26 @@ static void decompose(graft_graph *graph, const void *attrs, graft_tensor *const
   out_tensors[0] = graft_rms_norm_rotary_build(graph, &then);
 }
 
-static bool capture(const graft_fusion_match *match, void *attrs, graft_reason *why) {
-  graft_linear_i8_rms_norm_rotary_attrs *a = attrs;
-  a->n_heads = match->output->rank == 4 ? match->output->shape[2] : 0;
-  a->then.eps = ((const graft_rms_norm_attrs *)match->node_attrs[3])->eps;
-  a->then.style = ((const graft_rotary_attrs *)match->node_attrs[4])->style;
-  return graft_linear_i8_rows_capture(match, &a->product, why);
+static bool propose(graft_tensor *result, graft_fusion_proposal *proposal, graft_reason *why) {
+  graft_rms_norm_rotary_group group;
+  graft_fusion_node heads, rows, linear;
+  if (!graft_rms_norm_rotary_find(result, &group)) return false;
+  if (!graft_maker_is(group.x, "graft.reshape.v1", &heads)) return false;
+  if (!graft_maker_is(heads.inputs[0], "graft.reshape.v1", &rows)) return false;
+  if (!graft_maker_is(rows.inputs[0], "graft.linear_i8.v1", &linear)) return false;
+  if (linear.inputs[LINEAR_I8_X_SCALE] != NULL || linear.inputs[LINEAR_I8_BIAS] != NULL) return false;
+  const graft_fusion_match product = {
+      .struct_size = sizeof product, .n_nodes = 2, .node_attrs = (const void *[]){linear.attrs, rows.attrs}};
+  graft_linear_i8_rms_norm_rotary_attrs *attrs = proposal->attrs;
+  attrs->n_heads = graft_tensor_describe(group.x)->shape[2];
+  attrs->then = group.attrs;
+  proposal->n_inputs = N_INPUTS;
+  proposal->inputs[X] = linear.inputs[LINEAR_I8_X];
+  proposal->inputs[WEIGHT] = linear.inputs[LINEAR_I8_WEIGHT];
+  proposal->inputs[WEIGHT_SCALE] = linear.inputs[LINEAR_I8_WEIGHT_SCALE];
+  proposal->inputs[NORM] = group.weight;
+  proposal->inputs[TABLE] = group.table;
+  return graft_linear_i8_rows_capture(&product, &attrs->product, why);
 }
 
 static double flops(const void *attrs, const graft_tensor_desc *const *inputs, uint32_t n_inputs,
@@ -96,11 +112,10 @@ static const graft_op_def ops[] = {{
 
 static const graft_fusion_def fusions[] = {{
     .struct_size = sizeof fusions[0],
+    .priority = 1,  // before "rms_norm_rotary", which is a part of it
     .name = "linear_i8_rms_norm_rotary",
     .op = "graft.linear_i8_rms_norm_rotary.v1",
-    .forms = graft_linear_i8_rms_norm_rotary_cases,
-    .n_forms = GRAFT_LINEAR_I8_RMS_NORM_ROTARY_N_FORMS,
-    .capture = capture,
+    .propose = propose,
 }};
 
 extern const graft_extension graft_extension_linear_i8_rms_norm_rotary;

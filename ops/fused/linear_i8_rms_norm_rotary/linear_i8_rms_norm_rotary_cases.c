@@ -17,6 +17,20 @@
       .style = GRAFT_ROTARY_HALF                                                                          \
     }                                                                                                     \
   }
+#define TO_F16(rows, heads)                                                                               \
+  .attrs = &(const graft_linear_i8_rms_norm_rotary_attrs) {                                               \
+    .product = {.linear = {.group = 1, .packed_rows = (rows)}, .batch = 1}, .n_heads = (heads), .then = { \
+      .eps = 1e-5,                                                                                        \
+      .scale = 0.0883883,                                                                                 \
+      .dtype = GRAFT_F16                                                                                  \
+    }                                                                                                     \
+  }
+#define SCALED(rows, heads)                                                                               \
+  .attrs = &(const graft_linear_i8_rms_norm_rotary_attrs) {                                               \
+    .product = {.linear = {.group = 1, .packed_rows = (rows)}, .batch = 1}, .n_heads = (heads), .then = { \
+      .scale = -0.3                                                                                       \
+    }                                                                                                     \
+  }
 #define TABLE(...) \
   { TENSOR_LIKE(F32, __VA_ARGS__), .fill = GRAFT_FILL_UNIFORM, .low = -1, .high = 1 }
 #define WEIGHT(n, k) BYTES(-128, 128, n, k)
@@ -37,6 +51,9 @@ const graft_op_case graft_linear_i8_rms_norm_rotary_cases[GRAFT_LINEAR_I8_RMS_NO
          TABLE(25, 32, 2)),
     CASE("table_per_item", 32, ATTRS(10, 2, 2, 1), PACKED(12, 36), WEIGHT(64, 32), SCALES(64), TENSOR(F32, 32),
          TABLE(2, 5, 16, 2)),
+    CASE("scaled", 34, SCALED(9, 2), PACKED(12, 40), WEIGHT(68, 36), SCALES(1), OMITTED, TABLE(9, 17, 2)),
+    CASE("scaled_to_f16", 71, TO_F16(31, 2), PACKED(32, 40), WEIGHT(142, 36), SCALES(142), TENSOR(F32, 71),
+         TABLE(31, 19, 2)),
     {.name = "zimage_demo",
      ATTRS(288, 1, 3, 64),
      .n_inputs = 5,

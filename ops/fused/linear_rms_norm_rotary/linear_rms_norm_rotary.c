@@ -1,10 +1,9 @@
 #include "ops/fused/linear_rms_norm_rotary/linear_rms_norm_rotary.h"
 
-#include <string.h>
-
 #include "graft/extension.h"
 #include "ops/common/constructor.h"
 #include "ops/common/infer.h"
+#include "ops/common/maker.h"
 #include "ops/fused/linear_rms_norm_rotary/linear_rms_norm_rotary_cases.h"
 #include "ops/fused/rms_norm_rotary/rms_norm_rotary_attrs.h"
 #include "ops/fused/rms_norm_rotary/rms_norm_rotary_group.h"
@@ -50,18 +49,13 @@ static void decompose(graft_graph *graph, const void *attrs, graft_tensor *const
   out_tensors[0] = graft_rms_norm_rotary_build(graph, &then);
 }
 
-static bool is_made_by(graft_tensor *value, const char *op, graft_fusion_node *out_node) {
-  out_node->struct_size = sizeof *out_node;
-  return graft_fusion_maker(value, out_node) && strcmp(out_node->op->name, op) == 0;
-}
-
 static bool propose(graft_tensor *result, graft_fusion_proposal *proposal, graft_reason *why) {
   (void)why;
   graft_rms_norm_rotary_group group;
   graft_fusion_node reshape, linear;
   if (!graft_rms_norm_rotary_find(result, &group)) return false;
-  if (!is_made_by(group.x, "graft.reshape.v1", &reshape)) return false;
-  if (!is_made_by(reshape.inputs[0], "graft.linear.v1", &linear)) return false;
+  if (!graft_maker_is(group.x, "graft.reshape.v1", &reshape)) return false;
+  if (!graft_maker_is(reshape.inputs[0], "graft.linear.v1", &linear)) return false;
   if (graft_tensor_describe(linear.inputs[X])->rank != 3) return false;
   *(graft_linear_rms_norm_rotary_attrs *)proposal->attrs =
       (graft_linear_rms_norm_rotary_attrs){.n_heads = graft_tensor_describe(group.x)->shape[2], .then = group.attrs};

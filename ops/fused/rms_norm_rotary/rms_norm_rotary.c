@@ -2,10 +2,10 @@
 
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
 #include "graft/extension.h"
 #include "ops/common/infer.h"
+#include "ops/common/maker.h"
 #include "ops/copy/copy.h"
 #include "ops/fused/rms_norm_rotary/rms_norm_rotary_attrs.h"
 #include "ops/fused/rms_norm_rotary/rms_norm_rotary_cases.h"
@@ -40,26 +40,21 @@ graft_tensor *graft_rms_norm_rotary_build(graft_graph *graph, const graft_rms_no
   return a->dtype != NULL ? graft_cast(graph, y, a->dtype) : y;
 }
 
-static bool is_made_by(graft_tensor *value, const char *op, graft_fusion_node *out_node) {
-  out_node->struct_size = sizeof *out_node;
-  return graft_fusion_maker(value, out_node) && strcmp(out_node->op->name, op) == 0;
-}
-
 bool graft_rms_norm_rotary_find(graft_tensor *result, graft_rms_norm_rotary_group *out_group) {
   graft_rms_norm_rotary_group group = {.attrs = {.scale = 1}};
   graft_fusion_node node;
-  if (is_made_by(result, "graft.cast.v1", &node)) {
+  if (graft_maker_is(result, "graft.cast.v1", &node)) {
     group.attrs.dtype = ((const graft_cast_attrs *)node.attrs)->dtype;
     result = node.inputs[0];
   }
-  if (is_made_by(result, "graft.scale.v1", &node)) {
+  if (graft_maker_is(result, "graft.scale.v1", &node)) {
     group.attrs.scale = ((const graft_scale_attrs *)node.attrs)->scale;
     result = node.inputs[0];
   }
-  if (!is_made_by(result, "graft.rotary_embedding.v1", &node)) return false;
+  if (!graft_maker_is(result, "graft.rotary_embedding.v1", &node)) return false;
   group.attrs.style = ((const graft_rotary_attrs *)node.attrs)->style;
   group.table = node.inputs[1];
-  if (!is_made_by(node.inputs[0], "graft.rms_norm.v1", &node)) return false;
+  if (!graft_maker_is(node.inputs[0], "graft.rms_norm.v1", &node)) return false;
   group.attrs.eps = ((const graft_rms_norm_attrs *)node.attrs)->eps;
   group.x = node.inputs[0];
   group.weight = node.inputs[1];
