@@ -4,6 +4,7 @@
 #include "ops/conv2d/conv2d.h"
 
 static const graft_conv2d_attrs padded_1 = {.stride = {1, 1}, .padding = {1, 1, 1, 1}, .dilation = {1, 1}, .groups = 1};
+static const graft_conv2d_attrs widely = {.stride = {1, 1}, .padding = {1, 1, 35, 31}, .dilation = {1, 1}, .groups = 1};
 static const graft_conv2d_attrs down_2 = {.stride = {2, 2}, .padding = {0, 1, 0, 1}, .dilation = {1, 1}, .groups = 1};
 static const graft_conv2d_attrs uneven = {.stride = {2, 3}, .padding = {2, 0, 1, 3}, .dilation = {3, 2}, .groups = 1};
 static const graft_conv2d_attrs in_groups = {
@@ -103,6 +104,16 @@ const graft_op_case graft_conv2d_cases[GRAFT_CONV2D_N_CASES] = {
      .n_inputs = 3,
      .inputs = {TENSOR(F32, 1, 8, 64, 97), CONSTANT(F32, 9, 8, 3, 3), OMITTED},
      .reduction = 72},
+    {.name = "whole_panels",
+     .attrs = &padded_1,
+     .n_inputs = 3,
+     .inputs = {TENSOR(F32, 1, 3, 5, 64), CONSTANT(F32, 15, 3, 3, 3), OMITTED},
+     .reduction = 27},
+    {.name = "panels_of_padding",
+     .attrs = &widely,
+     .n_inputs = 3,
+     .inputs = {TENSOR(F32, 1, 3, 5, 64), CONSTANT(F32, 15, 3, 3, 3), OMITTED},
+     .reduction = 27},
     {.name = "bf16_weight",
      .attrs = &padded_1,
      .n_inputs = 3,

@@ -4,7 +4,7 @@
 
 #include "graft/op.h"
 
-enum { GRAFT_CONV2D_N_CASES = 36 };
+enum { GRAFT_CONV2D_N_CASES = 38 };
 extern const graft_op_case graft_conv2d_cases[GRAFT_CONV2D_N_CASES];
 
 #endif

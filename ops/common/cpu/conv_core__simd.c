@@ -19,47 +19,57 @@ typedef struct run {
   int64_t panel, panel_elements;  // columns of a panel, and elements from panel to panel
 } run;
 
-// An element of the kernel in one channel: a row of the window matrix. They are ordered as weights are: channel, then
-// kernel row, then kernel column.
+// An element of the kernel in one channel, which makes a row of the window matrix, and what it lies over at the first
+// pixel of a run. They are ordered as weights are: channel, then kernel row, then kernel column.
 typedef struct tap {
   int64_t channel, down, across;
+  int64_t y, column;  // of the image
+  int64_t offset;     // of that row's first pixel, in elements of x
 } tap;
 
-static inline tap tap_of(const graft_conv *c, int64_t row) {
+static inline tap tap_of(const graft_conv *c, const run *r, int64_t row) {
   const int64_t area = c->kernel[0] * c->kernel[1];
-  return (tap){row / area, row % area / c->kernel[1], row % c->kernel[1]};
+  tap t = {.channel = row / area, .down = row % area / c->kernel[1], .across = row % c->kernel[1]};
+  t.y = r->row + t.down * c->dilation[0];
+  t.column = r->column + t.across * c->dilation[1];
+  t.offset = t.channel * c->channel_stride + t.y * c->row_stride;
+  return t;
 }
 
-static inline void move_on(const graft_conv *c, tap *t) {
+static inline void move_on(const graft_conv *c, const run *r, tap *t) {
+  t->column += c->dilation[1];
   if (++t->across < c->kernel[1]) return;
   t->across = 0;
+  t->column = r->column;
+  t->y += c->dilation[0];
+  t->offset += c->dilation[0] * c->row_stride;
   if (++t->down < c->kernel[0]) return;
   t->down = 0;
-  ++t->channel;
+  t->y = r->row;
+  t->offset = ++t->channel * c->channel_stride + t->y * c->row_stride;
 }
 
-// The image row under |t|, and which of its pixels is the first of |r|. No data: a row of padding.
+// The image row under a tap, and which of its pixels is the first of the run. No data: a row of padding.
 typedef struct source {
   const char *data;
   int64_t column;
 } source;
 
-static inline source source_of(const graft_conv *c, const run *r, const tap *t) {
-  const int64_t y = r->row + t->down * c->dilation[0], column = r->column + t->across * c->dilation[1];
-  if (y < 0 || y >= c->size[0]) return (source){NULL, column};
-  const int64_t offset = t->channel * c->channel_stride + y * c->row_stride;
-  return (source){(const char *)c->x + offset * graft_gemm_element_bytes(c->x_type), column};
+static inline source source_of(const graft_conv *c, const tap *t) {
+  if (t->y < 0 || t->y >= c->size[0]) return (source){NULL, t->column};
+  return (source){(const char *)c->x + t->offset * graft_gemm_element_bytes(c->x_type), t->column};
 }
 
-// Asks for the image row that the next channel has under |t|. What was fetched long before may be gone: channels that
-// are a power of two apart share a few sets of the caches. Inline, because GCC drops calls that do nothing but this.
-ALWAYS_INLINE void fetch_next_channel(const graft_conv *c, const run *r, tap t) {
-  if (t.across > 0 || ++t.channel >= c->channels) return;
-  const source s = source_of(c, r, &t);
+// Asks for the image row that the next channel but one has under |t|. What was fetched long before may be gone:
+// channels that are a power of two apart share a few sets of the caches. Inline, because GCC drops calls that do
+// nothing but this.
+ALWAYS_INLINE void fetch_later_channel(const graft_conv *c, const run *r, const tap *t) {
+  enum { CHANNELS = 2 };
+  if (t->across > 0 || t->y < 0 || t->y >= c->size[0] || t->channel + CHANNELS >= c->channels) return;
   const int64_t element = graft_gemm_element_bytes(c->x_type), bytes = r->n * c->stride[1] * element;
-  for (int64_t byte = 0; s.data && byte < bytes; byte += 64) {
-    __builtin_prefetch(s.data + s.column * element + byte);
-  }
+  const int64_t first = t->offset + CHANNELS * c->channel_stride + t->column;
+  const char *from = (const char *)c->x + first * element;
+  for (int64_t byte = 0; byte < bytes; byte += 64) __builtin_prefetch(from + byte);
 }
 
 // |n| ≤ LANES elements of an image row from |first| on; zeros where they lie outside.
@@ -112,31 +122,34 @@ static void load_some(const graft_conv *c, const run *r, source s, float *out) {
   }
 }
 
-// Pixels that fill whole panels, and are neighbours in the image: what most are.
+// Whether pixels fill whole panels and are neighbours in the image, of which all vectors of |lanes| have some under
+// every tap, and all but the first and the last have nothing else: what most are.
+static bool is_whole(const graft_conv *c, const run *r, int64_t lanes) {
+  const int64_t last_column = r->column + (c->kernel[1] - 1) * c->dilation[1];
+  return c->stride[1] == 1 && r->lane == 0 && r->n % r->panel == 0 && r->column > -lanes &&
+         last_column + r->n < c->size[1] + lanes;
+}
+
 static void load_panels(const graft_conv *c, const run *r, source s, float *out) {
-  const int64_t panel = r->panel, last = c->size[1] - LANES;
-  const float *row = (const float *)(const void *)s.data;
+  const int64_t panel = r->panel, last = r->n - LANES;
+  const float *row = (const float *)(const void *)s.data + s.column;
   for (int64_t i = 0; i < r->n; i += panel, out += r->panel_elements) {
     for (int64_t j = 0; j < panel; j += LANES) {
-      const int64_t first = s.column + i + j;
-      const bool is_inside = first >= 0 && first <= last;
-      vec_store(out + j, is_inside ? vec_load(row + first) : load_neighbours(c, s.data, first, LANES));
+      const bool is_edge = i + j == 0 || i + j == last;
+      vec_store(out + j, is_edge ? load_neighbours(c, s.data, s.column + i + j, LANES) : vec_load(row + i + j));
     }
   }
 }
 
-// One row of the window matrix.
-static void load_row(const graft_conv *c, const run *r, source s, float *out) {
-  const bool is_simple = s.data && c->stride[1] == 1 && c->x_type == GRAFT_DTYPE_F32;
-  if (is_simple && r->lane == 0 && r->n % r->panel == 0) load_panels(c, r, s, out);
-  else load_some(c, r, s, out);
-}
-
 static void load_run(const graft_conv *c, const graft_gemm_block *block, const run *r) {
-  tap t = tap_of(c, block->row);
-  for (int64_t k = 0; k < block->rows; ++k, move_on(c, &t)) {
-    fetch_next_channel(c, r, t);
-    load_row(c, r, source_of(c, r, &t), (float *)r->out + k * r->panel);
+  const bool whole = c->x_type == GRAFT_DTYPE_F32 && is_whole(c, r, LANES);
+  tap t = tap_of(c, r, block->row);
+  for (int64_t k = 0; k < block->rows; ++k, move_on(c, r, &t)) {
+    fetch_later_channel(c, r, &t);
+    const source s = source_of(c, &t);
+    float *const out = (float *)r->out + k * r->panel;
+    if (whole && s.data) load_panels(c, r, s, out);
+    else load_some(c, r, s, out);
   }
 }
 
@@ -180,11 +193,6 @@ static inline vec_halves load_halves(const graft_conv *c, source s, int64_t i, i
   const int64_t stride = c->stride[1], first = s.column + i * stride, width = c->size[1];
   if (!s.data) return (vec_halves){0};
   const uint16_t *row = (const uint16_t *)(const void *)s.data;
-  if (stride == 1 && n == PAIR_LANES && first >= 0 && first + n <= width) {
-    vec_halves pixels;
-    memcpy(&pixels, row + first, sizeof pixels);
-    return pixels;
-  }
   if (stride == 1) {
     const int64_t outside = first < 0 ? -first : 0, inside = width - first < n ? width - first : n;
     if (inside <= outside) return (vec_halves){0};
@@ -211,26 +219,39 @@ static inline void store_pairs(uint16_t *out, vec_halves even, vec_halves odd, i
   _mm512_mask_storeu_epi32(out + 2 * lane + PAIR_LANES, (__mmask16)(lanes >> LANES), (__m512i)high);
 }
 
-// Pixels that fill whole panels, and are neighbours in the image: what most are.
+// The first or the last panel of a whole run. Without branches: none would be foreseen.
+static inline vec_halves load_edge(const graft_conv *c, source s, int64_t i) {
+  const int64_t first = s.column + i, left = c->size[1] - first;
+  if (!s.data) return (vec_halves){0};
+  return vec_load_halves((const uint16_t *)(const void *)s.data + first, first < 0 ? -first : 0,
+                         left < PAIR_LANES ? left : PAIR_LANES);
+}
+
 static void load_whole_panels(const graft_conv *c, const run *r, const source s[2], uint16_t *out) {
-  const int64_t last = c->size[1] - PAIR_LANES;
-  for (int64_t i = 0; i < r->n; i += PAIR_LANES, out += r->panel_elements) {
-    vec_halves rows[2];
+  static const uint16_t padding[PAIR_LANES];
+  const int64_t n = PAIR_LANES, last = r->n - n, steps[2] = {s[0].data ? n : 0, s[1].data ? n : 0};
+  const uint16_t *from[2];
+  VEC_UNROLL
+  for (int k = 0; k < 2; ++k) {
+    from[k] = s[k].data ? (const uint16_t *)(const void *)s[k].data + s[k].column : padding;
+  }
+  store_pairs(out, load_edge(c, s[0], 0), load_edge(c, s[1], 0), 0, n);
+  if (last == 0) return;
+  for (int64_t i = n; i < last; i += n) {
+    vec_halves pixels[2];
     VEC_UNROLL
     for (int k = 0; k < 2; ++k) {
-      const int64_t first = s[k].column + i;
-      if (s[k].data && first >= 0 && first <= last) memcpy(&rows[k], s[k].data + 2 * first, sizeof rows[k]);
-      else rows[k] = load_halves(c, s[k], i, PAIR_LANES);
+      from[k] += steps[k];
+      memcpy(&pixels[k], from[k], sizeof pixels[k]);
     }
-    store_pairs(out, rows[0], rows[1], 0, PAIR_LANES);
+    out += r->panel_elements;
+    store_pairs(out, pixels[0], pixels[1], 0, n);
   }
+  out += r->panel_elements;
+  store_pairs(out, load_edge(c, s[0], last), load_edge(c, s[1], last), 0, n);
 }
 
 static void load_pair(const graft_conv *c, const run *r, const source s[2], uint16_t *out) {
-  if (c->stride[1] == 1 && r->lane == 0 && r->n % PAIR_LANES == 0) {
-    load_whole_panels(c, r, s, out);
-    return;
-  }
   int64_t lane = r->lane;
   for (int64_t i = 0; i < r->n;) {
     const int64_t room = PAIR_LANES - lane, left = r->n - i, n = room < left ? room : left;
@@ -242,14 +263,17 @@ static void load_pair(const graft_conv *c, const run *r, const source s[2], uint
 }
 
 static void load_run_of_pairs(const graft_conv *c, const graft_gemm_block *block, const run *r) {
-  tap t = tap_of(c, block->row);
+  const bool whole = is_whole(c, r, PAIR_LANES);
+  tap t = tap_of(c, r, block->row);
   for (int64_t k = 0; k < block->rows; k += 2) {
     source pair[2] = {{0}};
-    for (int64_t i = 0; i < 2 && k + i < block->rows; ++i, move_on(c, &t)) {
-      fetch_next_channel(c, r, t);
-      pair[i] = source_of(c, r, &t);
+    for (int64_t i = 0; i < 2 && k + i < block->rows; ++i, move_on(c, r, &t)) {
+      fetch_later_channel(c, r, &t);
+      pair[i] = source_of(c, &t);
     }
-    load_pair(c, r, pair, (uint16_t *)r->out + k * r->panel);
+    uint16_t *const out = (uint16_t *)r->out + k * r->panel;
+    if (whole) load_whole_panels(c, r, pair, out);
+    else load_pair(c, r, pair, out);
   }
 }
 

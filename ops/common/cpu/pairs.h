@@ -9,10 +9,10 @@ enum { PAIR_LANES = 2 * LANES };  // elements of a vector, and columns of that c
 
 typedef uint16_t vec_halves __attribute__((vector_size(2 * PAIR_LANES)));
 
-// The elements |first| … |end| - 1, at most PAIR_LANES, from |p| on, the others 0; their memory is not touched.
+// The elements |first| … |end| - 1, from 1 to PAIR_LANES, from |p| on, the others 0; their memory is not touched.
 static inline vec_halves vec_load_halves(const uint16_t *p, int64_t first, int64_t end) {
-  const uint64_t up_to = (UINT64_C(1) << end) - 1, below = (UINT64_C(1) << first) - 1;
-  return (vec_halves)_mm512_maskz_loadu_epi16((__mmask32)(up_to & ~below), p);
+  const __mmask32 lanes = UINT32_MAX << first & UINT32_MAX >> (PAIR_LANES - end);
+  return (vec_halves)_mm512_maskz_loadu_epi16(lanes, p);
 }
 
 // even[0], odd[0], even[1], …: the first half of the pairs, and the second.
