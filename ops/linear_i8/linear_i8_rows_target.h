@@ -55,20 +55,6 @@ static inline bool linear_i8_rows_supports(const graft_node_info *node, uint32_t
          graft_refuse(why, "scales of a weight are not contiguous f32");
 }
 
-// Rows are few, so that weights are read again and again: from a core's own cache that is free. |bytes|: of weights,
-// and of whatever else must find room there.
-static inline bool linear_i8_rows_are_near(const graft_node_info *node, int64_t bytes, graft_reason *why) {
-  return (size_t)bytes <= graft_cpu_describe(node->device)->l2_bytes ||
-         graft_refuse(why, "%lld bytes of weights and results do not fit in a core's cache", (long long)bytes);
-}
-
-// The same for a product whose rows become as many results as they have elements: little is saved, less than what
-// weights cost that the results have pushed out.
-static inline bool linear_i8_rows_stay_near(const graft_node_info *node, uint32_t weight, graft_reason *why) {
-  const int64_t result_bytes = (int64_t)graft_tensor_desc_bytes(node->outputs[0]);
-  return linear_i8_rows_are_near(node, graft_tensor_desc_elements(node->inputs[weight]) + result_bytes, why);
-}
-
 static inline void linear_i8_rows_prepare(const graft_node_info *node, uint32_t weight, graft_prepared *out_prepared) {
   const graft_weight_i8 w = linear_i8_rows_weight(node, weight);
   graft_weight_i8_prepare(&w, weight, &out_prepared->packed[out_prepared->n_packed++]);
@@ -118,6 +104,33 @@ static inline void linear_i8_rows_run(const graft_gemm_i8 *product, const linear
 static inline int64_t linear_i8_rows_items(const graft_gemm_i8 *product) {
   const int64_t few = graft_gemm_i8_few_rows(product->core);
   return (product->m + few - 1) / few;
+}
+
+// Whether the operator is worth its while, of which |weight| is one weight. Rows are few, so that weights are read
+// again and again: from a core's own cache that is free. |bytes|: of weights, and of whatever else must find room
+// there. And items are few: where they would keep more than a quarter of the threads waiting, those of the product
+// alone, which share columns, too, go round better.
+static inline bool linear_i8_rows_are_near(const graft_node_info *node, uint32_t weight, int64_t bytes,
+                                           graft_reason *why) {
+  const graft_cpu_info *cpu = graft_cpu_describe(node->device);
+  if ((size_t)bytes > cpu->l2_bytes) {
+    return graft_refuse(why, "%lld bytes of weights and results do not fit in a core's cache", (long long)bytes);
+  }
+  enum { SMALL_FLOPS = 1 << 20 };  // which threads would hardly share
+  const graft_gemm_i8 g = linear_i8_rows_describe(node, weight);
+  if (2.0 * (double)g.m * (double)g.n * (double)g.k <= SMALL_FLOPS) return true;
+  // Of the same size for all targets, or a lesser one's kernel would step in.
+  const int64_t n = (g.m + GRAFT_GEMM_I8_MOST_FEW_ROWS - 1) / GRAFT_GEMM_I8_MOST_FEW_ROWS;
+  const int64_t rounds = (n + cpu->n_threads - 1) / cpu->n_threads;
+  return 4 * n >= 3 * rounds * cpu->n_threads ||
+         graft_refuse(why, "%lld blocks of rows would keep some of %d threads waiting", (long long)n, cpu->n_threads);
+}
+
+// The same for a product whose rows become as many results as they have elements: little is saved, less than what
+// weights cost that the results have pushed out.
+static inline bool linear_i8_rows_stay_near(const graft_node_info *node, uint32_t weight, graft_reason *why) {
+  const int64_t result_bytes = (int64_t)graft_tensor_desc_bytes(node->outputs[0]);
+  return linear_i8_rows_are_near(node, weight, graft_tensor_desc_elements(node->inputs[weight]) + result_bytes, why);
 }
 
 #endif

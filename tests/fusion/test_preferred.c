@@ -53,16 +53,34 @@ static void many_filters_of_few_channels_stay_apart(void **state) {
   assert_int_equal(count_upsample(5, 15), 1);
 }
 
-static uint32_t count_rows(int64_t k) {
+static uint32_t count_rows_in(graft_context *in, int64_t rows, int64_t k) {
   enum { N = 256 };
   const graft_op_case sample = {
       .name = "rows",
       .attrs =
           &(const graft_linear_i8_gated_residual_attrs){
-              .product = {.linear = {.group = 1, .packed_rows = 8}, .batch = 1}, .eps = 1e-5},
+              .product = {.linear = {.group = 1, .packed_rows = rows}, .batch = 1}, .eps = 1e-5},
       .n_inputs = 6,
-      .inputs = {PACKED(8, k + 4), BYTES(-128, 128, N, k), SCALES(N), TENSOR(F32, 1, 8, N), CONSTANT(F32, N), OMITTED}};
-  return count_fused("linear_i8_gated_residual", &sample);
+      .inputs = {PACKED(rows, k + 4), BYTES(-128, 128, N, k), SCALES(N), TENSOR(F32, 1, rows, N), CONSTANT(F32, N),
+                 OMITTED}};
+  return count_fused_in(in, "linear_i8_gated_residual", &sample);
+}
+
+static uint32_t count_rows(int64_t k) {
+  return count_rows_in(context, 8, k);
+}
+
+// As many rows as are computed at once, or fewer, are one block.
+static void products_in_fewer_blocks_than_threads_stay_apart(void **state) {
+  (void)state;
+  const graft_context_options options = {.struct_size = sizeof options, .n_threads = 2};
+  graft_context *two = NULL;
+  assert_int_equal(graft_context_create(&options, NULL, &two), GRAFT_OK);
+  assert_int_equal(count_rows_in(context, 4, 600), 1);
+  assert_int_equal(count_rows_in(two, 4, 600), 0);
+  assert_int_equal(count_rows_in(two, 64, 600), 1);
+  assert_int_equal(count_rows_in(two, 4, 60), 1);  // so little work that threads would hardly share it
+  graft_context_destroy(two);
 }
 
 // Eight rows of 256 results beside the weights.
@@ -114,6 +132,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(many_filters_of_few_channels_stay_apart),
       cmocka_unit_test(products_with_weights_beyond_the_cache_stay_apart),
+      cmocka_unit_test(products_in_fewer_blocks_than_threads_stay_apart),
       cmocka_unit_test(attention_in_fewer_blocks_than_threads_stays_apart),
       cmocka_unit_test(attention_whose_rows_leave_the_cache_stays_apart),
   };

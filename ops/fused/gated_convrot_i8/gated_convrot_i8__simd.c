@@ -179,7 +179,7 @@ static bool supports_products(const graft_node_info *node, graft_reason *why) {
 }
 
 static bool prefers_products(const graft_node_info *node, graft_reason *why) {
-  return linear_i8_rows_are_near(node, 2 * graft_tensor_desc_elements(node->inputs[PRODUCT_GATE]), why);
+  return linear_i8_rows_are_near(node, PRODUCT_GATE, 2 * graft_tensor_desc_elements(node->inputs[PRODUCT_GATE]), why);
 }
 
 static quantize_target describe_products(const graft_node_info *node, product_arguments *a) {
