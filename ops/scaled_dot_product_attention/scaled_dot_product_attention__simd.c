@@ -142,7 +142,8 @@ enum { SMALL_FLOPS = 1 << 20 };  // of a whole node, which threads would hardly 
 typedef struct row_arguments {
   quantize_target to;
   graft_attention attention;
-  float factor;   // 0: none
+  bool has_factor;
+  float factor;
   char *scratch;  // one part for each worker: for the attention, then rows
   size_t attention_bytes, scratch_bytes;
 } row_arguments;
@@ -176,6 +177,7 @@ static row_arguments describe_rows(const graft_node_info *node, const graft_atte
              .group = attrs->quantize.group,
              .has_bf16_grid = attrs->quantize.grid == GRAFT_QUANTIZE_BF16},
       .attention = attention,
+      .has_factor = attrs->factor != 0,
       .factor = (float)attrs->factor,
       .attention_bytes = graft_attention_scratch_bytes(&attention),
   };
@@ -184,12 +186,13 @@ static row_arguments describe_rows(const graft_node_info *node, const graft_atte
 }
 
 // What the operators apart would have done to a row on its way: rounded it to the dtype of q, scaled it, rounded again.
-static void pass_on(float *row, int64_t n, graft_dtype_code type, float factor) {
-  if (type == GRAFT_DTYPE_F32 && factor == 0) return;
+static void pass_on(const row_arguments *a, float *row, int64_t n) {
+  const graft_dtype_code type = a->attention.q.type;
+  if (type == GRAFT_DTYPE_F32 && !a->has_factor) return;
   for (int64_t i = 0; i < n; i += LANES) {
     char rounded[LANES * sizeof(float)];
     vec_store_typed(rounded, type, vec_load(row + i));
-    if (factor != 0) vec_store_typed(rounded, type, vec_load_typed(rounded, type) * factor);
+    if (a->has_factor) vec_store_typed(rounded, type, vec_load_typed(rounded, type) * a->factor);
     vec_store(row + i, vec_load_typed(rounded, type));
   }
 }
@@ -197,7 +200,7 @@ static void pass_on(float *row, int64_t n, graft_dtype_code type, float factor) 
 static void quantize_rows(const row_arguments *a, float *rows, int64_t first, int64_t n) {
   for (int64_t i = 0; i < n; ++i, rows += a->attention.row_stride) {
     graft_quantize_row row = quantize_target_row(&a->to, first + i, rows, GRAFT_DTYPE_F32, rows);
-    pass_on(rows, row.n, a->attention.q.type, a->factor);
+    pass_on(a, rows, row.n);
     if (i + 1 < n) row.ahead = rows + a->attention.row_stride;
     GRAFT_TARGETED(graft_quantize_core).row(&row);
   }
@@ -286,8 +289,9 @@ static graft_status encode_bf16_rows(graft_encoder *encoder, const graft_encode_
 }
 #endif
 
-// ---- graft.matmul_attention.v1: [batch, head, token, width], or without a batch, and k with its last two exchanged
-// ----
+// ---- graft.matmul_attention.v1 ----
+//
+// [batch, head, token, width], or without a batch, and k with its last two exchanged.
 
 static int64_t matrix_stride(const graft_tensor_desc *desc, int32_t from_end) {
   return from_end <= desc->rank ? graft_gemm_stride(desc, desc->rank - from_end) : 0;

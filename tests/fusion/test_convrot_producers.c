@@ -328,6 +328,8 @@ static void attention_gives_the_same_bytes(void **state) {
       ATTENTION("masked_causal", GRAFT_F32, ROWS_OF(64, CAUSAL), MASK(3, 21), 3, 21, 4, 21, 2, 16, 32),
       ATTENTION("grouped", GRAFT_F32, ROWS_OF(16, .factor = -3.1, .scales_heads = true), OMITTED, 1, 6, 24, 9, 8, 16,
                 10),
+      // A factor that is no float but 0 makes zeros: it is not none.
+      ATTENTION("vanishing", GRAFT_F32, ROWS_OF(4, .factor = 1e-60), OMITTED, 1, 5, 2, 7, 2, 16, 10),
       ATTENTION("group_256", GRAFT_F32, ROWS_OF(256, .factor = 0), OMITTED, 1, 17, 4, 35, 2, 40, 128),
       ATTENTION("bf16_grid", GRAFT_F32, ATTRS(.quantize = {.group = 16, .grid = GRAFT_QUANTIZE_BF16}, .factor = 0.7),
                 OMITTED, 1, 19, 2, 23, 2, 24, 24),
