@@ -1,10 +1,9 @@
 #include "ops/fused/affine/affine.h"
 
-#include <string.h>
-
 #include "graft/extension.h"
 #include "ops/binary/binary.h"
 #include "ops/common/infer.h"
+#include "ops/common/maker.h"
 #include "ops/common/reference.h"
 #include "ops/fused/affine/affine_cases.h"
 #include "ops/unary/unary.h"
@@ -55,10 +54,10 @@ static int64_t n_elements(const graft_tensor *tensor) {
 // A product of two whole values may be the end of another group, such as an activation times a value.
 static bool propose_affine(graft_tensor *result, graft_fusion_proposal *proposal, graft_reason *why) {
   (void)why;
-  graft_fusion_node sum = {.struct_size = sizeof sum}, product = sum;
-  if (!graft_fusion_maker(result, &sum) || strcmp(sum.op->name, "graft.add.v1") != 0) return false;
+  graft_fusion_node sum, product;
+  if (!graft_maker_is(result, "graft.add.v1", &sum)) return false;
   for (uint32_t i = 0; i < 2; ++i) {
-    if (!graft_fusion_maker(sum.inputs[i], &product) || strcmp(product.op->name, "graft.mul.v1") != 0) continue;
+    if (!graft_maker_is(sum.inputs[i], "graft.mul.v1", &product)) continue;
     const bool is_swapped = n_elements(product.inputs[0]) < n_elements(product.inputs[1]);
     graft_tensor *x = product.inputs[is_swapped], *gate = product.inputs[!is_swapped];
     if (product.n_readers != 1 || n_elements(gate) >= n_elements(x) || n_elements(x) != n_elements(result)) continue;

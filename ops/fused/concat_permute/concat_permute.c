@@ -6,6 +6,7 @@
 
 #include "graft/extension.h"
 #include "ops/common/infer.h"
+#include "ops/common/maker.h"
 #include "ops/concat/concat.h"
 #include "ops/copy/copy.h"
 #include "ops/fused/concat_permute/concat_permute_cases.h"
@@ -16,7 +17,7 @@ static graft_status check_order(const graft_infer_args *args) {
   const graft_concat_permute_attrs *attrs = args->attrs;
   uint32_t seen = 0;
   if (attrs->rank != args->inputs[0]->rank) {
-    return GRAFT_FAIL(args->error, GRAFT_E_SHAPE, "an order of %d dimensions does not fit a tensor of %d", attrs->rank,
+    return GRAFT_FAIL(args->error, GRAFT_E_SHAPE, "an order of rank %d does not fit a tensor of rank %d", attrs->rank,
                       args->inputs[0]->rank);
   }
   for (int32_t d = 0; d < attrs->rank; ++d) {
@@ -64,27 +65,22 @@ static void decompose(graft_graph *graph, const void *attributes, graft_tensor *
   const graft_concat_permute_attrs *attrs = attributes;
   int32_t order[GRAFT_MAX_RANK];
   for (int32_t d = 0; d < attrs->rank; ++d) order[d] = (int32_t)attrs->order[d];
-  graft_tensor *y = graft_concat(graph, inputs, n_inputs, (int32_t)attrs->axis);
+  graft_tensor *y = n_inputs > 1 ? graft_concat(graph, inputs, n_inputs, (int32_t)attrs->axis) : inputs[0];
   if (attrs->factor != 1) y = graft_scale(graph, y, attrs->factor, 0);
   y = graft_permute(graph, y, order);
   y = attrs->dtype != NULL ? graft_cast(graph, y, attrs->dtype) : y;
   out_tensors[0] = graft_contiguous(graph, y);
 }
 
-static bool is_made_by(graft_tensor *tensor, const char *op, graft_fusion_node *out_node) {
-  *out_node = (graft_fusion_node){.struct_size = sizeof *out_node};
-  return graft_fusion_maker(tensor, out_node) && strcmp(out_node->op->name, op) == 0;
-}
-
 // The last step, and the view before it.
 static bool find_permute(graft_tensor *result, graft_concat_permute_attrs *attrs, graft_tensor **out_source) {
   graft_fusion_node node;
-  if (is_made_by(result, "graft.cast.v1", &node)) {
+  if (graft_maker_is(result, "graft.cast.v1", &node)) {
     attrs->dtype = ((const graft_cast_attrs *)node.attrs)->dtype;
-  } else if (!is_made_by(result, "graft.copy.v1", &node)) {
+  } else if (!graft_maker_is(result, "graft.copy.v1", &node)) {
     return false;
   }
-  if (!is_made_by(node.inputs[0], "graft.permute.v1", &node)) return false;
+  if (!graft_maker_is(node.inputs[0], "graft.permute.v1", &node)) return false;
   const graft_permute_attrs *permute = node.attrs;
   memcpy(attrs->order, permute->order, sizeof attrs->order);
   attrs->rank = permute->rank;
@@ -99,12 +95,12 @@ static bool propose(graft_tensor *result, graft_fusion_proposal *proposal, graft
   graft_tensor *source;
   if (!find_permute(result, attrs, &source)) return false;
   proposal->n_inputs = 1;
-  if (is_made_by(source, "graft.scale.v1", &node) && ((const graft_scale_attrs *)node.attrs)->bias == 0) {
+  if (graft_maker_is(source, "graft.scale.v1", &node) && ((const graft_scale_attrs *)node.attrs)->bias == 0) {
     attrs->factor = ((const graft_scale_attrs *)node.attrs)->scale;
     source = node.inputs[0];
   }
   proposal->inputs[0] = source;
-  if (!is_made_by(source, "graft.concat.v1", &node)) return attrs->factor != 1;
+  if (!graft_maker_is(source, "graft.concat.v1", &node)) return attrs->factor != 1;
   attrs->axis = ((const graft_concat_attrs *)node.attrs)->axis;
   proposal->n_inputs = node.n_inputs;
   memcpy(proposal->inputs, node.inputs, node.n_inputs * sizeof(graft_tensor *));

@@ -24,6 +24,7 @@ const graft_op_case graft_concat_permute_cases[GRAFT_CONCAT_PERMUTE_N_CASES] = {
      ATTRS(2, 1, GRAFT_BF16, 0, 2, 1),
      THREE(TENSOR(F32, 2, 70, 37), TENSOR(F32, 2, 70, 1), TENSOR(F32, 2, 70, 3))},
     {.name = "turned_one", ATTRS(0, 0.3, GRAFT_F16, 1, 0), ONE(TENSOR(F32, 67, 129))},
+    {.name = "one_without_axis", ATTRS(7, 0.3, GRAFT_F16, 1, 0), ONE(TENSOR(F32, 5, 9))},
     {.name = "turned_whole_lines", ATTRS(0, 1, GRAFT_F16, 1, 0), TWO(TENSOR(F32, 64, 48), TENSOR(F32, 32, 48))},
     {.name = "turned_same_type", ATTRS(0, 1, NULL, 1, 0), TWO(TENSOR(F32, 21, 19), TENSOR(F32, 3, 19))},
     {.name = "scaled_same_type", ATTRS(0, -2, NULL, 1, 0), ONE(TENSOR(F32, 21, 40))},

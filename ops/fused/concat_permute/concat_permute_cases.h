@@ -4,7 +4,7 @@
 
 #include "graft/op.h"
 
-enum { GRAFT_CONCAT_PERMUTE_N_CASES = 20 };
+enum { GRAFT_CONCAT_PERMUTE_N_CASES = 21 };
 extern const graft_op_case graft_concat_permute_cases[GRAFT_CONCAT_PERMUTE_N_CASES];
 
 #endif
