@@ -224,15 +224,53 @@ static void check_in_place(graft_testing_session *session, const outputs *kept) 
   }
 }
 
+static bool is_shared_form(const graft_testing_example *example) {
+  return example->form.shared[0] != example->form.shared[1];
+}
+
+// Inputs that a planner may make where output 0 wants them.
+static uint32_t find_placeable(const graft_testing_session *session) {
+  const graft_testing_example *example = session->example;
+  const bool is_allowed = (session->tally->kernel->traits & GRAFT_KERNEL_PLACED_INPUTS) != 0;
+  const graft_tensor_desc *inputs[GRAFT_CASE_MAX_INPUTS] = {NULL};
+  const size_t room = graft_tensor_desc_bytes(&example->outputs[0]);
+  uint32_t placeable = 0;
+  for (uint32_t i = 0; i < example->n_inputs; ++i) {
+    if (example->present >> i & 1u) inputs[i] = &example->inputs[i];
+  }
+  for (uint32_t i = 0; i < example->n_inputs && is_allowed && example->op->part != NULL; ++i) {
+    int64_t place = 0;
+    const bool is_other = is_shared_form(example) && i == example->form.shared[1];  // a value has one place
+    const size_t bytes = inputs[i] != NULL ? graft_tensor_desc_bytes(inputs[i]) : 0;
+    if (bytes == 0 || bytes > room || is_other) continue;
+    if (example->op->part(example->attrs, inputs, example->n_inputs, &example->outputs[0], i, &place) && place >= 0 &&
+        place % GRAFT_DEVICE_ALIGNMENT == 0 && (size_t)place <= room - bytes) {
+      placeable |= 1u << i;
+    }
+  }
+  return placeable;
+}
+
+// One after the other, and all at once.
+static void check_placed(graft_testing_session *session, const outputs *kept) {
+  const uint32_t placeable = find_placeable(session);
+  for (uint32_t i = 0; i <= session->example->n_inputs && placeable != 0; ++i) {
+    graft_testing_setup setup = plain_setup(session);
+    setup.placed = i < session->example->n_inputs ? placeable & 1u << i : placeable;
+    setup.constants &= ~setup.placed;
+    if (setup.placed == 0) continue;
+    graft_testing_vary(session, "inputs 0x%x in their places", setup.placed);
+    graft_testing_node *node = make_node(session, &setup);
+    if (node != NULL && run_node(session, node, POISON)) expect_same(session, node, kept, "finding inputs in place");
+    graft_testing_node_destroy(node);
+  }
+}
+
 static bool is_repeated_form(const graft_testing_example *example) {
   for (uint32_t i = 0; i < example->n_inputs; ++i) {
     if (example->form.repeated[i] >= 0) return true;
   }
   return false;
-}
-
-static bool is_shared_form(const graft_testing_example *example) {
-  return example->form.shared[0] != example->form.shared[1];
 }
 
 void graft_testing_check_kernel(graft_testing_session *session, graft_testing_depth depth) {
@@ -246,6 +284,7 @@ void graft_testing_check_kernel(graft_testing_session *session, graft_testing_de
   graft_testing_vary(session, "as declared");
   bool is_right = try_setup(session, &setup, &kept);
   if (is_right && depth >= GRAFT_TESTING_REPEATABLE) check_repeatable(session, &kept);
+  if (is_right && depth >= GRAFT_TESTING_LAYOUTS) check_placed(session, &kept);
   if (is_right && depth >= GRAFT_TESTING_LAYOUTS && !is_shared_form(example)) {
     check_in_place(session, &kept);
     check_constants(session);

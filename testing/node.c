@@ -11,6 +11,7 @@ struct graft_testing_node {
   graft_node_info info;
   graft_tensor_desc descs[GRAFT_CASE_MAX_INPUTS];
   size_t offsets[GRAFT_CASE_MAX_INPUTS];
+  int64_t places[GRAFT_CASE_MAX_INPUTS];  // in output 0, of those that are placed
   const graft_tensor_desc *inputs[GRAFT_CASE_MAX_INPUTS];
   const graft_tensor_desc *outputs[GRAFT_MAX_OUTPUTS];
   graft_prepared prepared;
@@ -33,6 +34,10 @@ static const graft_backend_def *backend_of(const graft_testing_node *node) {
 
 static void *state_of(const graft_testing_node *node) {
   return graft_device_state(node->setup.device);
+}
+
+static bool is_placed(const graft_testing_node *node, uint32_t input) {
+  return (node->setup.placed >> input & 1u) != 0;
 }
 
 // The input whose buffer input |i| uses.
@@ -67,6 +72,17 @@ static graft_status check_inference(const graft_testing_node *node, graft_error 
   for (uint32_t i = 0; i < node->example->op->n_outputs; ++i) {
     if (graft_tensor_desc_same_layout(&outputs[i], &node->example->outputs[i])) continue;
     return GRAFT_FAIL(error, GRAFT_E_SHAPE, "inference describes output %u differently when inputs are strided", i);
+  }
+  return GRAFT_OK;
+}
+
+static graft_status find_places(graft_testing_node *node, graft_error *error) {
+  const graft_testing_example *example = node->example;
+  for (uint32_t i = 0; i < example->n_inputs; ++i) {
+    if (is_placed(node, i) &&
+        !example->op->part(example->attrs, node->inputs, example->n_inputs, node->outputs[0], i, &node->places[i])) {
+      return GRAFT_FAIL(error, GRAFT_E_INVALID, "input %u is no part of output 0", i);
+    }
   }
   return GRAFT_OK;
 }
@@ -125,6 +141,7 @@ static graft_status allocate(graft_testing_node *node, graft_error *error) {
   for (uint32_t p = 0; p < node->prepared.n_packed; ++p) GRAFT_TRY(pack(node, p, error));
   for (uint32_t i = 0; i < example->n_inputs; ++i) {
     if (!is_given(example, i) || (node->packed_inputs >> i & 1u) != 0 || owner_of(node, i) != i) continue;
+    if (is_placed(node, i)) continue;
     size_t bytes = node->offsets[i] + graft_tensor_desc_bytes(&node->descs[i]);
     GRAFT_TRY(graft_testing_buffer_create(device, bytes, 64, error, &node->input_buffers[i]));
   }
@@ -141,7 +158,9 @@ static char *input_address(const graft_testing_node *node, uint32_t i) {
   for (uint32_t p = 0; p < node->prepared.n_packed; ++p) {
     if (node->prepared.packed[p].input == i) return graft_testing_buffer_address(&node->packed_buffers[p]);
   }
-  return graft_testing_buffer_address(&node->input_buffers[owner_of(node, i)]) + node->offsets[i];
+  const uint32_t owner = owner_of(node, i);
+  if (is_placed(node, owner)) return graft_testing_buffer_address(&node->output_buffers[0]) + node->places[owner];
+  return graft_testing_buffer_address(&node->input_buffers[owner]) + node->offsets[i];
 }
 
 static graft_status encode(graft_testing_node *node, graft_error *error) {
@@ -169,6 +188,7 @@ static graft_status encode(graft_testing_node *node, graft_error *error) {
 
 static graft_status build(graft_testing_node *node, graft_error *error) {
   GRAFT_TRY(check_inference(node, error));
+  GRAFT_TRY(find_places(node, error));
   GRAFT_TRY(prepare(node, error));
   GRAFT_TRY(allocate(node, error));
   return encode(node, error);
@@ -218,6 +238,14 @@ void graft_testing_node_destroy(graft_testing_node *node) {
   free(node);
 }
 
+static void fill_places(graft_testing_node *node) {
+  for (uint32_t i = 0; i < node->example->n_inputs; ++i) {
+    if (!is_placed(node, i)) continue;
+    memcpy(graft_testing_buffer_content(&node->output_buffers[0]) + node->places[i], node->example->values[i],
+           graft_tensor_desc_bytes(&node->descs[i]));
+  }
+}
+
 static graft_status upload_all(graft_testing_node *node, unsigned char poison, graft_error *error) {
   for (uint32_t i = 0; i < GRAFT_CASE_MAX_INPUTS; ++i) {
     graft_testing_buffer *buffer = &node->input_buffers[i];
@@ -231,6 +259,7 @@ static graft_status upload_all(graft_testing_node *node, unsigned char poison, g
   for (uint32_t i = 0; i < GRAFT_MAX_OUTPUTS; ++i) {
     if (node->output_buffers[i].memory == NULL) continue;
     graft_testing_buffer_poison(&node->output_buffers[i], poison);
+    if (i == 0) fill_places(node);
     GRAFT_TRY(graft_testing_buffer_upload(&node->output_buffers[i], error));
   }
   for (uint32_t i = 0; i < node->prepared.n_packed; ++i) {

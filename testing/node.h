@@ -13,6 +13,7 @@ typedef struct graft_testing_setup {
   graft_testing_layout layouts[GRAFT_CASE_MAX_INPUTS];
   uint32_t constants;  // bit i: the kernel is told that input i is a constant (contiguous then)
   int32_t in_place;    // input whose storage output 0 takes over; -1: none
+  uint32_t placed;     // bit i: input i, a contiguous one, lies in output 0 already, where the operator's |part| says
 } graft_testing_setup;
 
 typedef struct graft_testing_node graft_testing_node;

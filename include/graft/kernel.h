@@ -78,8 +78,7 @@ typedef enum graft_kernel_traits {
   // Without this, such results are computed apart and copied.
   GRAFT_KERNEL_ANY_OUTPUT = 1u << 0,
   // Inputs may lie in output 0 already: at the very place that the operator's |part| names, where the kernel leaves
-  // them
-  // alone, or, when they are parts twice, at another. They are never written elsewhere.
+  // them alone, or, when they are parts twice, at another, from which it copies them.
   GRAFT_KERNEL_PLACED_INPUTS = 1u << 1,
 } graft_kernel_traits;
 

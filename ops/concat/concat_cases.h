@@ -4,7 +4,7 @@
 
 #include "graft/op.h"
 
-enum { GRAFT_CONCAT_N_CASES = 18 };
+enum { GRAFT_CONCAT_N_CASES = 19 };
 extern const graft_op_case graft_concat_cases[GRAFT_CONCAT_N_CASES];
 
 #endif

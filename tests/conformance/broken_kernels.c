@@ -109,6 +109,14 @@ static void run_sulks(const void *data, int64_t item, const graft_cpu_worker *wo
   if (item == 0 && atomic_load(args->was_cancelled)) args->y[0] = nextafterf(args->y[0], 0);
 }
 
+// Of a join of one input.
+static void run_clears_first(const void *data, int64_t item, const graft_cpu_worker *worker) {
+  const double_args *args = data;
+  (void)worker;
+  for (int64_t i = item * ITEM_ELEMENTS; i < end_of(args, item); ++i) args->y[i] = 0;
+  for (int64_t i = item * ITEM_ELEMENTS; i < end_of(args, item); ++i) args->y[i] += args->x[i];
+}
+
 static bool is_dense_f32(const graft_node_info *node, graft_reason *why) {
   const graft_tensor_desc *x = node->inputs[0];
   if (x->dtype != GRAFT_F32) return graft_refuse(why, "input is %s", x->dtype->name);
@@ -175,6 +183,9 @@ static graft_status encode_from_margin(graft_encoder *encoder, const graft_encod
 static graft_status encode_sulks(graft_encoder *encoder, const graft_encode_args *args) {
   return encode_with(run_sulks, encoder, args);
 }
+static graft_status encode_clears_first(graft_encoder *encoder, const graft_encode_args *args) {
+  return encode_with(run_clears_first, encoder, args);
+}
 
 static graft_status prepare_workspace(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
   (void)node;
@@ -234,6 +245,13 @@ static const graft_kernel_def kernels[] = {
      .backend = "cpu",
      .supports = is_any_f32,
      .encode = encode_right},
+    {.struct_size = sizeof(graft_kernel_def),
+     .name = "join_f32_clears_first",
+     .op = "broken.join.v1",
+     .backend = "cpu",
+     .supports = is_dense_f32,
+     .encode = encode_clears_first,
+     .traits = GRAFT_KERNEL_PLACED_INPUTS},
     {KERNEL("not_in_place", is_dense_f32), .in_place_inputs = 1, .encode = encode_not_in_place},
     {KERNEL("packs_partly", is_dense_f32), .prepare = prepare_packed, .pack = pack_partly, .encode = encode_right},
     {KERNEL("prepare_fails", is_dense_f32), .prepare = prepare_fails, .encode = encode_right},
@@ -241,15 +259,30 @@ static const graft_kernel_def kernels[] = {
     {KERNEL("too_modern", is_dense_f32), .required_features = UINT64_C(1) << 63, .encode = encode_right},
 };
 
-static graft_status reference(const graft_reference_args *args) {
+static graft_status multiply(const graft_reference_args *args, double factor) {
   const graft_view *x = &args->inputs[0], *y = &args->outputs[0];
   int64_t index[GRAFT_MAX_RANK] = {0};
   if (graft_tensor_desc_elements(&y->desc) == 0) return GRAFT_OK;
   do {
     double value = graft_dtype_load(x->desc.dtype, graft_view_at(x, index));
-    graft_dtype_store(y->desc.dtype, graft_view_at(y, index), value + value);
+    graft_dtype_store(y->desc.dtype, graft_view_at(y, index), factor * value);
   } while (graft_index_next(&y->desc, index));
   return GRAFT_OK;
+}
+
+static graft_status reference(const graft_reference_args *args) {
+  return multiply(args, 2);
+}
+
+static graft_status reference_join(const graft_reference_args *args) {
+  return multiply(args, 1);
+}
+
+static bool part(const void *attrs, const graft_tensor_desc *const *inputs, uint32_t n_inputs,
+                 const graft_tensor_desc *output, uint32_t input, int64_t *out_offset) {
+  (void)attrs, (void)inputs, (void)n_inputs, (void)output, (void)input;
+  *out_offset = 0;
+  return true;
 }
 
 static const graft_op_case cases[] = {
@@ -259,15 +292,15 @@ static const graft_op_case cases[] = {
      .inputs = {{.dtype = GRAFT_F32, .rank = 1, .shape = {130}, .is_constant = true}}},
 };
 
-#define OP(full_name)                                                                                           \
-  {                                                                                                             \
-    .struct_size = sizeof(graft_op_def), .traits = GRAFT_OP_PURE | GRAFT_OP_ELEMENTWISE, .name = full_name,     \
-    .min_inputs = 1, .max_inputs = 1, .n_outputs = 1, .infer = graft_infer_elementwise, .reference = reference, \
-    .cases = cases, .n_cases = sizeof cases / sizeof cases[0]                                                   \
-  }
+#define OP(full_name, computes)                                                                                \
+  .struct_size = sizeof(graft_op_def), .traits = GRAFT_OP_PURE | GRAFT_OP_ELEMENTWISE, .name = full_name,      \
+  .min_inputs = 1, .max_inputs = 1, .n_outputs = 1, .infer = graft_infer_elementwise, .reference = (computes), \
+  .cases = cases, .n_cases = sizeof cases / sizeof cases[0]
 
 // The second one keeps a kernel that claims too much from being the planner's way out for the others.
-static const graft_op_def ops[] = {OP("broken.double.v1"), OP("broken.strided_double.v1")};
+static const graft_op_def ops[] = {{OP("broken.double.v1", reference)},
+                                   {OP("broken.strided_double.v1", reference)},
+                                   {OP("broken.join.v1", reference_join), .part = part}};
 
 const graft_extension broken_extension = {.struct_size = sizeof broken_extension,
                                           .abi_version = GRAFT_ABI_VERSION,
