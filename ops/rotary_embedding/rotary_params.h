@@ -21,7 +21,7 @@ typedef struct graft_rotary_params {
   // heads beside each other are powers of two.
   int32_t n_lanes, n_run, n_beside, n_turns;
   int64_t n_all_runs;
-  float eps, per_channel, scale;  // of the norm; 1 / width
+  float eps, per_channel, scale;  // of the norm; 1 / width; what weights are multiplied by
 } graft_rotary_params;
 
 #endif

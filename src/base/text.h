@@ -3,7 +3,6 @@
 #define GRAFT_SRC_BASE_TEXT_H
 
 #include <stdarg.h>
-
 #include <stdint.h>
 
 #include "graft/base.h"

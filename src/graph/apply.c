@@ -3,11 +3,11 @@
 
 #include "graft/versioned.h"
 #include "src/base/array.h"
+#include "src/base/text.h"
 #include "src/graph/attrs.h"
 #include "src/graph/builder.h"
 #include "src/graph/effects.h"
 #include "src/graph/infer.h"
-#include "src/base/text.h"
 
 // What the caller asked for.
 typedef struct application {

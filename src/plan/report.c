@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "graft/versioned.h"
-#include "src/plan/plan_internal.h"
 #include "src/base/text.h"
+#include "src/plan/plan_internal.h"
 
 void graft_plan_memory(const graft_plan *plan, graft_memory_report *out_report) {
   graft_versioned_fill(out_report, &plan->report, sizeof plan->report);

@@ -1,8 +1,8 @@
 // Values of inputs: written by the caller, for this run or for coming ones.
 #include <string.h>
 
-#include "src/plan/plan_internal.h"
 #include "src/base/text.h"
+#include "src/plan/plan_internal.h"
 
 static char *slot_address(const graft_plan *plan, uint32_t input, uint32_t slot) {
   const graft_plan_storage *storage = &plan->storages[plan->slots[input * plan->n_slots + slot]];

@@ -2,9 +2,9 @@
 
 #include <string.h>
 
+#include "src/base/text.h"
 #include "src/graph/attrs.h"
 #include "src/graph/convert.h"
-#include "src/base/text.h"
 
 #define REFUSE(...) return GRAFT_FAIL(error, GRAFT_E_INVALID, __VA_ARGS__)
 
