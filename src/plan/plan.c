@@ -185,8 +185,9 @@ static graft_status design(const graft_graph *graph, const graft_plan_options *o
 }
 
 // The same, with less on devices whose memory it does not fit until it does.
-static graft_status design_to_fit(const graft_graph *graph, const graft_plan_options *options, graft_plan **out_plan) {
-  graft_plan_limits limits = {.is_closed = {false}};
+static graft_status design_to_fit(const graft_graph *graph, const graft_plan_options *options, bool is_apart,
+                                  graft_plan **out_plan) {
+  graft_plan_limits limits = {.is_closed = {false}, .is_apart = is_apart};
   for (uint32_t d = 0; d < GRAFT_PLAN_MAX_DEVICES; ++d) limits.weights[d] = SIZE_MAX;
   graft_status status = design(graph, options, &limits, out_plan);
   while (*out_plan != NULL) {
@@ -200,14 +201,25 @@ static graft_status design_to_fit(const graft_graph *graph, const graft_plan_opt
   return status;
 }
 
+// A plan with its memory, but for one that is only measured.
+static graft_status design_and_allocate(const graft_graph *graph, const graft_plan_options *options, bool is_apart,
+                                        graft_plan **out_plan) {
+  GRAFT_TRY(design_to_fit(graph, options, is_apart, out_plan));
+  if ((options->flags & GRAFT_PLAN_MEASURE_ONLY) != 0) return GRAFT_OK;
+  GRAFT_TRY(graft_plan_fill_constants(*out_plan));
+  return graft_plan_record(*out_plan);
+}
+
 static graft_status make_plan(const graft_graph *graph, const graft_plan_options *options, graft_plan **out_plan) {
   graft_error *error = graft_context_error_slot(graft_graph_context(graph));
   GRAFT_TRY(check_options(graph, options, error));
   graft_plan *plan = NULL;
-  graft_status status = design_to_fit(graph, options, &plan);
-  const bool is_measured = (options->flags & GRAFT_PLAN_MEASURE_ONLY) != 0;
-  if (status == GRAFT_OK && !is_measured) status = graft_plan_fill_constants(plan);
-  if (status == GRAFT_OK && !is_measured) status = graft_plan_record(plan);
+  graft_status status = design_and_allocate(graph, options, false, &plan);
+  if (status == GRAFT_E_NO_MEMORY && plan != NULL && plan->has_parts) {
+    *error = (graft_error){0};
+    graft_plan_destroy(plan);
+    status = design_and_allocate(graph, options, true, &plan);
+  }
   const bool is_alone = plan != NULL && plan->n_devices == 1 && plan->memory_budget == 0;
   if (status == GRAFT_E_NO_MEMORY && is_alone && !graft_plan_is_host(plan, 0))
     graft_error_note(error, "less is needed within a memory budget, or with another device behind %s",

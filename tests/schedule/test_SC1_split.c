@@ -101,6 +101,44 @@ static void SC1_pins_are_kept_where_it_is_full(void **state) {
   schedule_close(s);
 }
 
+// The join takes a few rows of what is large, so that memory for all that is joined is wanted early.
+static void build_join_of_rows(schedule *s) {
+  graft_tensor *x = plan_input(s->graph, "x", 4, 16), *large = plan_input(s->graph, "large", 64, 16);
+  graft_tensor *rows = schedule_slice(s->graph, schedule_scale(s->graph, large, 2), 0, 4);
+  rows = plan_apply1(s->graph, "plan.copy.v1", (plan_attrs){0}, rows);
+  graft_graph_output(s->graph, plan_join(s->graph, "plan.join.v1", (graft_tensor *[]){x, rows}, 2), "y");
+}
+
+static size_t run_join_of_rows(const schedule *s, graft_device *device, uint32_t flags, float *out) {
+  graft_plan *plan = plan_make(s->graph, device, flags);
+  graft_memory_report report = {.struct_size = sizeof report};
+  graft_plan_memory(plan, &report);
+  schedule_put(plan, 0, values, 4 * 16);
+  schedule_put(plan, 1, values, 64 * 16);
+  schedule_run(plan);
+  assert_int_equal(graft_plan_read(plan, 0, out, 8 * 16 * sizeof *out), GRAFT_OK);
+  graft_plan_destroy(plan);
+  return report.allocated_bytes;
+}
+
+static void SC1_what_does_not_fit_with_parts_is_made_without(void **state) {
+  (void)state;
+  schedule *s = schedule_open(1, NULL);
+  for (int i = 0; i < N; ++i) values[i] = (float)(i % 17);
+  build_join_of_rows(s);
+  const size_t with = run_join_of_rows(s, s->first, 0, got);
+  const size_t without = run_join_of_rows(s, s->first, GRAFT_PLAN_KEEP_NODES, expected);
+  assert_true(with > without);
+  schedule_close(s);
+  char words[64];
+  snprintf(words, sizeof words, "private:0 memory=%zu", without);
+  s = schedule_open(1, words);
+  build_join_of_rows(s);
+  assert_int_equal(run_join_of_rows(s, s->first, 0, got), without);
+  assert_memory_equal(got, expected, 8 * 16 * sizeof *got);
+  schedule_close(s);
+}
+
 static void SC1_memory_must_be_a_number(void **state) {
   (void)state;
   const char *const wrong[] = {"private:0 memory=", "private:0 memory=0", "private:0 memory=9x", "private:0 memory=-1"};
@@ -121,6 +159,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(SC1_what_does_not_fit_runs_elsewhere),
       cmocka_unit_test(SC1_pins_are_kept_where_it_is_full),
+      cmocka_unit_test(SC1_what_does_not_fit_with_parts_is_made_without),
       cmocka_unit_test(SC1_memory_must_be_a_number),
   };
   return cmocka_run_group_tests_name("SC1_split", tests, NULL, NULL);
