@@ -9,9 +9,9 @@ extern "C" {
 #endif
 
 // conv2d(upsample_nearest(x, 2, 2), weight, bias) padded by 1 all around: x [N, C, H, W], weight [O, C, 3, 3], bias [O]
-// or graft_graph_none() → [N, O, 2 · H, 2 · W] in x's dtype. Any float dtypes, also mixed. Whether an infinite
-// or NaN weight counts where it lies beyond the image is not promised (docs/numerics.md). Fusion rule
-// "upsample_conv2d". Failures: those of upsample_nearest and of conv2d, a kernel that is not 3 × 3.
+// or graft_graph_none() → [N, O, 2 · H, 2 · W] in x's dtype. Any float dtypes, also mixed. Whether an infinite or NaN
+// weight counts where it lies beyond the image is not promised (docs/numerics.md). Fusion rule "upsample_conv2d".
+// Failures: those of upsample_nearest and of conv2d, a kernel that is not 3 × 3.
 GRAFT_API graft_tensor *graft_upsample_conv2d(graft_graph *graph, graft_tensor *x, graft_tensor *weight,
                                               graft_tensor *bias);
 
