@@ -139,8 +139,9 @@ static graft_status infer_slice(graft_infer_args *args) {
   }
   args->outputs[0] = *x;
   args->outputs[0].shape[axis] = attrs->end - attrs->start;
-  // An empty slice begins at the start, since its own may lie beyond the end of the storage.
-  args->view_offset = attrs->end > attrs->start ? attrs->start / unit * x->strides[axis] : 0;
+  // What is empty begins at the start, since its own may lie beyond the end of the storage.
+  const bool is_empty = graft_tensor_desc_elements(&args->outputs[0]) == 0;
+  args->view_offset = is_empty ? 0 : attrs->start / unit * x->strides[axis];
   return GRAFT_OK;
 }
 

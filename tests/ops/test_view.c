@@ -100,6 +100,23 @@ static void test_empty(void **state) {
   assert_int_equal(graft_graph_status(test.graph), GRAFT_OK);
 }
 
+// Of what has no elements there is nothing to reach, wherever a slice along another dimension begins.
+static void test_slices_of_nothing(void **state) {
+  (void)state;
+  const int64_t shape[] = {2, 0, 4};
+  for (int32_t axis = 0; axis < 3; ++axis) {
+    for (int64_t start = 0; start <= shape[axis]; ++start) {
+      int64_t wanted[] = {2, 0, 4};
+      wanted[axis] -= start;
+      graft_tensor *y = graft_slice(test.graph, count_up(3, shape), axis, start, shape[axis]);
+      assert_shape(y, 3, wanted);
+      assert_shape(graft_contiguous(test.graph, graft_permute(test.graph, y, (int32_t[]){2, 0, 1})), 3,
+                   (int64_t[]){wanted[2], wanted[0], wanted[1]});
+    }
+  }
+  assert_int_equal(graft_graph_status(test.graph), GRAFT_OK);
+}
+
 static void test_scalars(void **state) {
   (void)state;
   graft_tensor *x = graft_reshape(test.graph, count_up(2, (int64_t[]){1, 1}), 0, NULL);
@@ -268,6 +285,7 @@ int main(void) {
       TEST(test_reshape_fills_in_the_rest),
       TEST(test_reshape_copies_where_it_must),
       TEST(test_empty),
+      TEST(test_slices_of_nothing),
       TEST(test_scalars),
       TEST(test_reshape_is_a_view_whenever_possible),
       TEST(test_reshape_refuses_other_counts),
