@@ -67,6 +67,26 @@ __device__ __forceinline__ void store(const float (&x)[16], char *first, int n_l
   }
 }
 
+__device__ __forceinline__ void store_four(char *y, int type, const float *x) {
+  if (type == GRAFT_DTYPE_F32) {
+    *(float4 *)y = make_float4(x[0], x[1], x[2], x[3]);
+  } else if (type == GRAFT_DTYPE_BF16) {
+    *(uint2 *)y = make_uint2(graft_to_pair<true>(x[0], x[1]), graft_to_pair<true>(x[2], x[3]));
+  } else {
+    *(uint2 *)y = make_uint2(graft_to_pair<false>(x[0], x[1]), graft_to_pair<false>(x[2], x[3]));
+  }
+}
+
+// To a head of another type than |TYPE|, which begins at |head|.
+template <int TYPE>
+__device__ __forceinline__ void store_cast(const graft_rotary_params &p, const float (&x)[16], char *head, int lane) {
+#pragma unroll
+  for (int q = 0; q < 4; ++q) {
+    const int four = held<TYPE>::find_four(q % 2, lane, p.n_lanes) + (q < 2 ? 0 : (int)p.pairs / 4);
+    store_four(head + four * 4 * p.operands[0].element_bytes, p.operands[0].type, &x[q * 4]);
+  }
+}
+
 // Cosines and sines of a thread's eight pairs, two in each of its fours, or four with a channel in each half; the same
 // for all heads of a run.
 template <int TYPE, bool IS_HALF>
@@ -123,7 +143,7 @@ __device__ __forceinline__ void normalise(const graft_rotary_params &p, const fl
   }
 }
 
-// Where a thread's channels of the first head of a run are.
+// Where a thread's channels of the first head of a run are; |y| is where that head begins.
 struct place {
   const char *x, *table;
   char *y;
@@ -133,13 +153,12 @@ struct place {
 __device__ __forceinline__ place find_run(const graft_rotary_params &p, int64_t run, int bytes) {
   int64_t offsets[3];
   graft_walk_find<3>(p.walk, min(run, p.n_all_runs - 1) * p.n_run, offsets);
-  return {p.operands[1].data + offsets[1] + bytes, p.operands[2].data + offsets[2],
-          p.operands[0].data + offsets[0] + bytes};
+  return {p.operands[1].data + offsets[1] + bytes, p.operands[2].data + offsets[2], p.operands[0].data + offsets[0]};
 }
 
 // Runs that a block works on at a time are followed by their neighbours. Every thread of a warp takes part in every
 // head, beyond the last one of a run, too, for the sake of the sums.
-template <int TYPE, bool IS_HALF>
+template <int TYPE, bool IS_HALF, bool IS_CAST>
 __device__ __forceinline__ void rotate_held(const graft_rotary_params &p) {
   const int lane = (int)threadIdx.x & (p.n_lanes - 1), own = (int)threadIdx.x / p.n_lanes;
   const int beside = own & (p.n_beside - 1), n_runs = (int)blockDim.x / (p.n_lanes * p.n_beside);
@@ -165,7 +184,12 @@ __device__ __forceinline__ void rotate_held(const graft_rotary_params &p) {
       graft_spread<TYPE>(h.bits, values);
       if (p.has_norm) normalise<TYPE>(p, weights, lane, values);
       rotate<IS_HALF>(angles, values);
-      if (run < p.n_all_runs && head < p.n_run) store<TYPE>(values, here.y + head * y_step, p.n_lanes);
+      if (run >= p.n_all_runs || head >= p.n_run) continue;
+      if (IS_CAST) {
+        store_cast<TYPE>(p, values, here.y + head * y_step, lane);
+      } else {
+        store<TYPE>(values, here.y + first + head * y_step, p.n_lanes);
+      }
     }
     here = coming;
   }
@@ -177,30 +201,60 @@ extern "C" __global__ void graft_rotary_heads(const graft_rotary_params p) {
 
 extern "C" __global__ void __launch_bounds__(GRAFT_WALK_THREADS, 3)
     graft_rotary_pairs_f32(const graft_rotary_params p) {
-  rotate_held<GRAFT_DTYPE_F32, false>(p);
+  rotate_held<GRAFT_DTYPE_F32, false, false>(p);
+}
+
+extern "C" __global__ void __launch_bounds__(GRAFT_WALK_THREADS, 3)
+    graft_rotary_pairs_f32_cast(const graft_rotary_params p) {
+  rotate_held<GRAFT_DTYPE_F32, false, true>(p);
 }
 
 extern "C" __global__ void __launch_bounds__(GRAFT_WALK_THREADS, 3)
     graft_rotary_halves_f32(const graft_rotary_params p) {
-  rotate_held<GRAFT_DTYPE_F32, true>(p);
+  rotate_held<GRAFT_DTYPE_F32, true, false>(p);
+}
+
+extern "C" __global__ void __launch_bounds__(GRAFT_WALK_THREADS, 3)
+    graft_rotary_halves_f32_cast(const graft_rotary_params p) {
+  rotate_held<GRAFT_DTYPE_F32, true, true>(p);
 }
 
 extern "C" __global__ void __launch_bounds__(GRAFT_WALK_THREADS, 3)
     graft_rotary_pairs_bf16(const graft_rotary_params p) {
-  rotate_held<GRAFT_DTYPE_BF16, false>(p);
+  rotate_held<GRAFT_DTYPE_BF16, false, false>(p);
+}
+
+extern "C" __global__ void __launch_bounds__(GRAFT_WALK_THREADS, 3)
+    graft_rotary_pairs_bf16_cast(const graft_rotary_params p) {
+  rotate_held<GRAFT_DTYPE_BF16, false, true>(p);
 }
 
 extern "C" __global__ void __launch_bounds__(GRAFT_WALK_THREADS, 3)
     graft_rotary_halves_bf16(const graft_rotary_params p) {
-  rotate_held<GRAFT_DTYPE_BF16, true>(p);
+  rotate_held<GRAFT_DTYPE_BF16, true, false>(p);
+}
+
+extern "C" __global__ void __launch_bounds__(GRAFT_WALK_THREADS, 3)
+    graft_rotary_halves_bf16_cast(const graft_rotary_params p) {
+  rotate_held<GRAFT_DTYPE_BF16, true, true>(p);
 }
 
 extern "C" __global__ void __launch_bounds__(GRAFT_WALK_THREADS, 3)
     graft_rotary_pairs_f16(const graft_rotary_params p) {
-  rotate_held<GRAFT_DTYPE_F16, false>(p);
+  rotate_held<GRAFT_DTYPE_F16, false, false>(p);
+}
+
+extern "C" __global__ void __launch_bounds__(GRAFT_WALK_THREADS, 3)
+    graft_rotary_pairs_f16_cast(const graft_rotary_params p) {
+  rotate_held<GRAFT_DTYPE_F16, false, true>(p);
 }
 
 extern "C" __global__ void __launch_bounds__(GRAFT_WALK_THREADS, 3)
     graft_rotary_halves_f16(const graft_rotary_params p) {
-  rotate_held<GRAFT_DTYPE_F16, true>(p);
+  rotate_held<GRAFT_DTYPE_F16, true, false>(p);
+}
+
+extern "C" __global__ void __launch_bounds__(GRAFT_WALK_THREADS, 3)
+    graft_rotary_halves_f16_cast(const graft_rotary_params p) {
+  rotate_held<GRAFT_DTYPE_F16, true, true>(p);
 }

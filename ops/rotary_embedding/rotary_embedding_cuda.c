@@ -47,17 +47,25 @@ static bool may_be_held(const graft_rotary_params *params) {
   for (int32_t k = 0; k < 2; ++k) {
     if (!is_dense(&params->operands[k], &params->walk, k, params->steps[k])) return false;
   }
-  return params->operands[0].type == params->operands[1].type;
+  return params->operands[0].element_bytes >= 2;  // f32, bf16 or f16
 }
 
 // The function for heads that are held in registers; sets what that takes. NULL: one pair at a time.
 static const char *held_function(graft_rotary_params *params) {
   static const struct {
     graft_dtype_code type;
-    const char *name[2];
-  } functions[] = {{GRAFT_DTYPE_F32, {"graft_rotary_pairs_f32", "graft_rotary_halves_f32"}},
-                   {GRAFT_DTYPE_BF16, {"graft_rotary_pairs_bf16", "graft_rotary_halves_bf16"}},
-                   {GRAFT_DTYPE_F16, {"graft_rotary_pairs_f16", "graft_rotary_halves_f16"}}};
+    const char *name[2], *cast[2];
+  } functions[] = {
+      {GRAFT_DTYPE_F32,
+       {"graft_rotary_pairs_f32", "graft_rotary_halves_f32"},
+       {"graft_rotary_pairs_f32_cast", "graft_rotary_halves_f32_cast"}},
+      {GRAFT_DTYPE_BF16,
+       {"graft_rotary_pairs_bf16", "graft_rotary_halves_bf16"},
+       {"graft_rotary_pairs_bf16_cast", "graft_rotary_halves_bf16_cast"}},
+      {GRAFT_DTYPE_F16,
+       {"graft_rotary_pairs_f16", "graft_rotary_halves_f16"},
+       {"graft_rotary_pairs_f16_cast", "graft_rotary_halves_f16_cast"}},
+  };
   if (!may_be_held(params) || params->walk.n > INT32_MAX / 2) return NULL;
   const graft_walk *walk = &params->walk;
   const bool has_run = walk->rank > 0 && walk->strides[2][0] == 0;
@@ -69,7 +77,9 @@ static const char *held_function(graft_rotary_params *params) {
     params->n_beside *= 2;
   }
   for (size_t i = 0; i < sizeof functions / sizeof functions[0]; ++i) {
-    if ((int32_t)functions[i].type == params->operands[0].type) return functions[i].name[params->is_half];
+    if ((int32_t)functions[i].type != params->operands[1].type) continue;
+    const bool is_cast = params->operands[0].type != params->operands[1].type;
+    return (is_cast ? functions[i].cast : functions[i].name)[params->is_half];
   }
   return NULL;
 }
@@ -78,7 +88,7 @@ static const char *held_function(graft_rotary_params *params) {
 // as much to fetch, more blocks than that are faster.
 static uint32_t share_out(graft_rotary_params *params, int64_t n_multiprocessors) {
   const int64_t runs = GRAFT_WALK_THREADS / (params->n_lanes * params->n_beside);
-  const int64_t most_blocks = params->operands[0].type == GRAFT_DTYPE_F32 ? INT32_MAX : 3 * n_multiprocessors;
+  const int64_t most_blocks = params->operands[1].type == GRAFT_DTYPE_F32 ? INT32_MAX : 3 * n_multiprocessors;
   params->n_all_runs = params->walk.n / params->n_run;
   const int64_t turns = (params->n_all_runs + runs - 1) / runs;
   const int64_t n_turns = (turns + most_blocks - 1) / most_blocks;
@@ -138,22 +148,16 @@ static graft_status encode_normed(graft_encoder *encoder, const graft_encode_arg
   return encode_node(encoder, args, NORM_TABLE, &params);
 }
 
-// Heads of another dtype than x's are not held in registers: slower than a conversion behind them.
-static bool prefers_normed(const graft_node_info *node, graft_reason *why) {
-  return node->outputs[0]->dtype == node->inputs[X]->dtype ||
-         graft_refuse(why, "the result has another dtype than x: the conversion is better apart");
-}
-
-#define KERNEL(op_name, file_name, encode_function, ...)                                                            \
+#define KERNEL(op_name, file_name, encode_function)                                                                 \
   {                                                                                                                 \
     .struct_size = sizeof(graft_kernel_def), .priority = 10, .name = file_name "_float_heads__cuda", .op = op_name, \
     .backend = "cuda", .supports = graft_cuda_takes_node, .prepare = prepare, .encode = encode_function,            \
-    .traits = GRAFT_KERNEL_ANY_OUTPUT, __VA_ARGS__                                                                  \
+    .traits = GRAFT_KERNEL_ANY_OUTPUT,                                                                              \
   }
 
 static const graft_kernel_def kernels[] = {
-    KERNEL("graft.rotary_embedding.v1", "rotary_embedding", encode, .preferred = NULL),
-    KERNEL("graft.rms_norm_rotary.v1", "rms_norm_rotary", encode_normed, .preferred = prefers_normed),
+    KERNEL("graft.rotary_embedding.v1", "rotary_embedding", encode),
+    KERNEL("graft.rms_norm_rotary.v1", "rms_norm_rotary", encode_normed),
 };
 
 extern const graft_extension graft_extension_rotary_embedding_cuda;

@@ -9,6 +9,7 @@ static const graft_rms_norm_rotary_attrs scaled = {.eps = 1e-5, .scale = 0.125};
 static const graft_rms_norm_rotary_attrs to_f16 = {.eps = 1e-5, .dtype = GRAFT_F16};
 static const graft_rms_norm_rotary_attrs scaled_to_bf16 = {
     .eps = 1e-6, .style = GRAFT_ROTARY_HALF, .scale = -0.3, .dtype = GRAFT_BF16};
+static const graft_rms_norm_rotary_attrs halves_to_f32 = {.eps = 1e-6, .style = GRAFT_ROTARY_HALF, .dtype = GRAFT_F32};
 static const graft_rms_norm_rotary_attrs scaled_to_f16 = {.eps = 1e-5, .scale = 0.0883883, .dtype = GRAFT_F16};
 
 #define ROTARY(a, d) .attrs = &(a), .n_inputs = 3, .reduction = (d)
@@ -51,6 +52,15 @@ const graft_op_case graft_rms_norm_rotary_cases[GRAFT_RMS_NORM_ROTARY_N_CASES] =
     {.name = "scaled_to_f16",
      ROTARY(scaled_to_f16, 128),
      .inputs = {TENSOR(F32, 2, 3, 2, 128), OMITTED, TABLE(2, 3, 64, 2)}},
+    {.name = "halves_to_bf16",
+     ROTARY(scaled_to_bf16, 64),
+     .inputs = {TENSOR(F32, 1, 7, 3, 64), TENSOR(F32, 64), TABLE(7, 32, 2)}},
+    {.name = "bf16_pairs_to_f16",
+     ROTARY(to_f16, 32),
+     .inputs = {TENSOR(BF16, 1, 9, 5, 32), TENSOR(BF16, 32), TABLE(9, 16, 2)}},
+    {.name = "f16_halves_to_f32",
+     ROTARY(halves_to_f32, 32),
+     .inputs = {TENSOR(F16, 2, 3, 2, 32), OMITTED, TABLE(3, 16, 2)}},
     {.name = "zimage_demo",
      ROTARY(pairs, 128),
      .inputs = {TENSOR(F32, 1, 288, 3, 128), CONSTANT(F32, 128), TABLE(288, 64, 2)},

@@ -4,7 +4,7 @@
 
 #include "graft/op.h"
 
-enum { GRAFT_RMS_NORM_ROTARY_N_CASES = 27 };
+enum { GRAFT_RMS_NORM_ROTARY_N_CASES = 30 };
 extern const graft_op_case graft_rms_norm_rotary_cases[GRAFT_RMS_NORM_ROTARY_N_CASES];
 
 #endif
