@@ -1,5 +1,5 @@
-// NVIDIA's matrix libraries, loaded when the first kernel asks for them. They are large, so a program that needs none
-// of them does not pay for them.
+// NVIDIA's matrix libraries. cublasLt, which nearly every model needs, takes a twentieth of a second to load: a thread
+// does that while the driver makes the device's context, which takes longer. cublas is loaded when it is asked for.
 #include <cublasLt.h>
 #include <cublas_v2.h>
 #include <dlfcn.h>
@@ -39,6 +39,17 @@ static const char *const cublas_names[2] = {"libcublas.so.13", "libcublas.so.12"
 static void *find_symbol(const char *name) {
   static const char lt[] = "cublasLt";
   return strncmp(name, lt, sizeof lt - 1) == 0 ? find_in(lt_names, name) : find_in(cublas_names, name);
+}
+
+static void *load_lt(void *nothing) {
+  (void)nothing;
+  void *handle = open_library(lt_names);
+  if (handle != NULL) (void)dlclose(handle);
+  return NULL;
+}
+
+void graft_cuda_blas_prefetch(graft_cuda_device *device) {
+  device->is_loading_lt = pthread_create(&device->lt_loader, NULL, load_lt, NULL) == 0;
 }
 
 static graft_status open_lt_handle(graft_cuda_device *device, graft_error *error) {
@@ -87,6 +98,11 @@ graft_status graft_cuda_blas_open(const graft_device *device, bool has_cublas, g
   graft_cuda_leave(state);
   if (status == GRAFT_OK) graft_versioned_fill(out_blas, &blas, sizeof blas);
   return status;
+}
+
+void graft_cuda_blas_join(graft_cuda_device *device) {
+  if (device->is_loading_lt) (void)pthread_join(device->lt_loader, NULL);
+  device->is_loading_lt = false;
 }
 
 void graft_cuda_blas_close(graft_cuda_device *device) {

@@ -108,6 +108,7 @@ static void close_device(void *state) {
   graft_cuda_device *device = state;
   if (device == NULL) return;
   const graft_cuda_driver *driver = &device->driver;
+  graft_cuda_blas_join(device);
   if (device->context != NULL && driver->cuCtxPushCurrent(device->context) == CUDA_SUCCESS) {
     if (device->stream != NULL) (void)driver->cuStreamSynchronize(device->stream);
     graft_cuda_retired_clear(device);
@@ -149,6 +150,7 @@ static graft_status open_device(const graft_backend_config *config, uint32_t ind
   pthread_mutex_init(&device->loading, NULL);
   pthread_mutex_init(&device->pinning, NULL);
   pthread_mutex_init(&device->copying, NULL);
+  graft_cuda_blas_prefetch(device);
   graft_status status = open_context(device, index, error);
   if (status != GRAFT_OK) {
     close_device(device);

@@ -39,6 +39,8 @@ typedef struct graft_cuda_device {
   pthread_mutex_t loading;  // held while modules and libraries are loaded
   graft_cuda_loaded *modules;
   void *cublas, *lt;
+  pthread_t lt_loader;  // to be joined if |is_loading_lt|
+  bool is_loading_lt;
   graft_cuda_retired *retired;
   uint32_t n_retired;
   graft_cuda_run_counts runs;  // guarded by |turn|
@@ -107,6 +109,11 @@ graft_status graft_cuda_run_beside(graft_recording *recording, uint32_t first, u
 
 // service.c:
 const void *graft_cuda_service(void *state, const char *name);
+
+// blas.c: begins to load what products need beside everything else; nothing is lost where that fails. Joined before
+// the device is gone.
+void graft_cuda_blas_prefetch(graft_cuda_device *device);
+void graft_cuda_blas_join(graft_cuda_device *device);
 
 // module.c and blas.c; called with the context current when the device is closed.
 void graft_cuda_modules_unload(graft_cuda_device *device);
