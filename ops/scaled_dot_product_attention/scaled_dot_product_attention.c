@@ -1,5 +1,6 @@
 #include "ops/scaled_dot_product_attention/scaled_dot_product_attention.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -47,7 +48,9 @@ graft_status graft_infer_scaled_dot_product_attention(graft_infer_args *args) {
   GRAFT_TRY(graft_infer_require_float(args, Q, "q", false));
   GRAFT_TRY(graft_infer_require_float(args, K, "k", false));
   GRAFT_TRY(graft_infer_require_float(args, V, "v", false));
-  if (!isfinite(attrs->scale)) return GRAFT_FAIL(args->error, GRAFT_E_INVALID, "the scale must be finite");
+  if (!(fabs(attrs->scale) <= (double)FLT_MAX)) {
+    return GRAFT_FAIL(args->error, GRAFT_E_INVALID, "the scale %g must be a finite float32 number", attrs->scale);
+  }
   GRAFT_TRY(check_shapes(args));
   GRAFT_TRY(check_mask(args));
   const graft_tensor_desc *q = args->inputs[Q];

@@ -11,7 +11,9 @@
 #include "ops/conv2d/conv2d.h"
 #include "ops/copy/copy.h"
 #include "ops/embedding/embedding.h"
+#include "ops/fused/concat_permute/concat_permute.h"
 #include "ops/fused/linear_rms_norm_rotary/linear_rms_norm_rotary.h"
+#include "ops/fused/matmul_attention/matmul_attention.h"
 #include "ops/linear/linear.h"
 #include "ops/matmul/matmul.h"
 #include "ops/quantize_convrot_i8/quantize_convrot_i8.h"
@@ -164,6 +166,29 @@ static void test_rms_norm_rotary_scale(void **state) {
   test_assert_refused(&test, GRAFT_E_INVALID, "scale inf must be a finite float32 number");
 }
 
+// Factors that are finite, but not in the type that kernels multiply in: those with infinity are nobody's results.
+static void test_concat_permute_factor(void **state) {
+  (void)state;
+  const graft_concat_permute_attrs attrs = {.factor = 1e300, .order = {1, 0}, .rank = 2};
+  assert_null(graft_concat_permute(test.graph, (graft_tensor *[]){tensor(2, (int64_t[]){2, 3})}, 1, &attrs));
+  test_assert_refused(&test, GRAFT_E_INVALID, "the factor 1e+300 must be a finite float32 number");
+}
+
+static void test_attention_scale(void **state) {
+  (void)state;
+  graft_tensor *q = tensor(4, (int64_t[]){1, 3, 2, 8});
+  const graft_attention_attrs attrs = {.scale = -1e300};
+  assert_null(graft_scaled_dot_product_attention(test.graph, q, q, q, graft_graph_none(), &attrs));
+  test_assert_refused(&test, GRAFT_E_INVALID, "the scale -1e+300 must be a finite float32 number");
+}
+
+static void test_matmul_attention_scale(void **state) {
+  (void)state;
+  graft_tensor *q = tensor(3, (int64_t[]){2, 8, 8});
+  assert_null(graft_matmul_attention(test.graph, q, q, q, graft_graph_none(), 1e300));
+  test_assert_refused(&test, GRAFT_E_INVALID, "the scale 1e+300 must be a finite float32 number");
+}
+
 static graft_tensor *project(int32_t rank, int64_t n_heads) {
   const graft_linear_rms_norm_rotary_inputs inputs = {.x = tensor(rank, (int64_t[]){1, 9, 5}),
                                                       .weight = tensor(2, (int64_t[]){16, rank == 3 ? 5 : 9}),
@@ -290,6 +315,9 @@ int main(void) {
       TEST(test_rotary_wide_table),
       TEST(test_rms_norm_rotary_dtype),
       TEST(test_rms_norm_rotary_scale),
+      TEST(test_concat_permute_factor),
+      TEST(test_attention_scale),
+      TEST(test_matmul_attention_scale),
       TEST(test_heads_of_uneven_rows),
       TEST(test_no_heads),
       TEST(test_heads_of_a_matrix),

@@ -1,5 +1,6 @@
 #include "ops/fused/concat_permute/concat_permute.h"
 
+#include <float.h>
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -38,7 +39,10 @@ static graft_status check_types(const graft_infer_args *args, graft_dtype to) {
     return GRAFT_FAIL(args->error, GRAFT_E_INVALID, "elements of %s cannot change places and become %s one by one",
                       from->name, to->name);
   }
-  if (attrs->factor == 1 || (from->is_float && isfinite(attrs->factor))) return GRAFT_OK;
+  if (!(fabs(attrs->factor) <= (double)FLT_MAX)) {
+    return GRAFT_FAIL(args->error, GRAFT_E_INVALID, "the factor %g must be a finite float32 number", attrs->factor);
+  }
+  if (attrs->factor == 1 || from->is_float) return GRAFT_OK;
   return GRAFT_FAIL(args->error, GRAFT_E_INVALID, "%s cannot be multiplied by %g", from->name, attrs->factor);
 }
 

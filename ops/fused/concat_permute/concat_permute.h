@@ -11,7 +11,7 @@ extern "C" {
 
 typedef struct graft_concat_permute_attrs {
   int64_t axis;                   // along which several tensors are joined, before dimensions change places
-  double factor;                  // finite; default 1
+  double factor;                  // a finite float32 number; default 1
   int64_t order[GRAFT_MAX_RANK];  // dimension i of the result is dimension order[i] of what is joined
   int32_t rank;                   // entries of |order|
   graft_dtype dtype;              // of the result; NULL: the tensors'

@@ -1,5 +1,6 @@
 #include "ops/fused/matmul_attention/matmul_attention.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "graft/extension.h"
@@ -36,8 +37,9 @@ static graft_status infer(graft_infer_args *args) {
   GRAFT_TRY(graft_infer_require_float(args, Q, "q", false));
   GRAFT_TRY(graft_infer_require_float(args, K, "k", false));
   GRAFT_TRY(graft_infer_require_float(args, V, "v", false));
-  if (!isfinite(((const graft_matmul_attention_attrs *)args->attrs)->scale)) {
-    return GRAFT_FAIL(args->error, GRAFT_E_INVALID, "the scale must be finite");
+  const double scale = ((const graft_matmul_attention_attrs *)args->attrs)->scale;
+  if (!(fabs(scale) <= (double)FLT_MAX)) {
+    return GRAFT_FAIL(args->error, GRAFT_E_INVALID, "the scale %g must be a finite float32 number", scale);
   }
   if (!agree(q, k, v)) {
     char a[64], b[64], c[64];
