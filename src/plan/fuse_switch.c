@@ -17,16 +17,16 @@ bool graft_fusion_switched_off(const char *text, const char *rule) {
   return false;
 }
 
-// |is_alone|: the text has no other words. Beside others "on" would say nothing, and "off" make them mean nothing.
-static graft_status check_word(const graft_plan *plan, const char *word, size_t n, bool is_alone) {
+// One of the words of |text|. Beside others "on" would say nothing, and "off" make them mean nothing.
+static graft_status check_word(const graft_plan *plan, const char *text, const char *word, size_t n) {
   if (is_word(word, n, "on") || is_word(word, n, "off")) {
-    if (is_alone) return GRAFT_OK;
+    if (text[n] == '\0') return GRAFT_OK;
     return GRAFT_FAIL(plan->error, GRAFT_E_INVALID,
                       "fusion is set to \"%.*s\" beside other words; on and off stand alone", (int)n, word);
   }
   if (n < 2 || word[0] != '-') {
     return GRAFT_FAIL(plan->error, GRAFT_E_INVALID,
-                      "fusion is set to \"%.*s\"; it must be on, off or a list of rules to leave out, as in -swiglu",
+                      "fusion is set to \"%s\"; \"%.*s\" must be on, off or a rule to leave out, as in -swiglu", text,
                       (int)n, word);
   }
   const uint32_t n_rules = graft_context_n_fusions(plan->context);
@@ -40,7 +40,7 @@ graft_status graft_fusion_check_switch(const graft_plan *plan, const char *text)
   if (text == NULL) return GRAFT_OK;
   for (const char *word = text;;) {
     const size_t n = strcspn(word, ",");
-    GRAFT_TRY(check_word(plan, word, n, text[n] == '\0'));
+    GRAFT_TRY(check_word(plan, text, word, n));
     word += n;
     if (*word++ == '\0') return GRAFT_OK;
   }
