@@ -92,11 +92,11 @@ static graft_status list_attempts(graft_fuse_pass *pass) {
 graft_status graft_fuse_load_rules(graft_fuse_pass *pass, const char *switches) {
   graft_plan *plan = pass->plan;
   GRAFT_TRY(graft_fusion_check_switch(plan, switches));
-  pass->n_rules = graft_context_n_fusions(plan->context);
-  pass->rules = graft_arena_alloc_array(&plan->arena, pass->n_rules, sizeof *pass->rules);
+  const uint32_t n_rules = graft_context_n_fusions(plan->context);
+  pass->rules = graft_arena_alloc_array(&plan->arena, n_rules, sizeof *pass->rules);
   if (pass->rules == NULL) return graft_plan_no_memory(plan);
   plan->fusion_rules = pass->rules;
-  plan->n_fusion_rules = pass->n_rules;
+  plan->n_fusion_rules = pass->n_rules = n_rules;
   const bool keeps_nodes = (plan->flags & (GRAFT_PLAN_KEEP_NODES | GRAFT_PLAN_REFERENCE)) != 0;
   size_t attrs_bytes = 0;
   for (uint32_t i = 0; i < pass->n_rules; ++i) {
