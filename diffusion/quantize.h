@@ -25,7 +25,7 @@ bool graft_quantize_kind_parse(const char *text, size_t n_bytes, graft_quantize_
 const char *graft_quantize_kind_name(graft_quantize_kind kind);
 
 // Layers whose names match |pattern| anywhere (a POSIX extended regular expression; names as in the output, without
-// ".weight") become |kind|. The quantised kinds concern matrices only.
+// ".weight") become |kind|. The quantised kinds concern matrices only. A pattern that matches none is refused.
 typedef struct graft_quantize_rule {
   const char *pattern;
   graft_quantize_kind kind;
@@ -65,9 +65,9 @@ typedef struct graft_quantize_options {
 
 // Reads the model, writes the file, reads it again and compares. Works through the tensors in pieces: neither the model
 // nor the result is in memory as a whole. Free the report with graft_quantize_report_free.
-// Errors: GRAFT_E_INVALID (an option), GRAFT_E_NOT_FOUND, GRAFT_E_FORMAT (a broken file; weights that are no finite
-// numbers), GRAFT_E_UNSUPPORTED (an unknown family; a model that is quantised already), GRAFT_E_IO, GRAFT_E_CANCELLED,
-// GRAFT_E_NO_MEMORY. Details are in the context's error record.
+// Errors: GRAFT_E_INVALID (an option), GRAFT_E_NOT_FOUND (a file; layers for a rule), GRAFT_E_FORMAT (a broken file;
+// weights that are no finite numbers), GRAFT_E_UNSUPPORTED (an unknown family; a model that is quantised already),
+// GRAFT_E_IO, GRAFT_E_CANCELLED, GRAFT_E_NO_MEMORY. Details are in the context's error record.
 GRAFT_NODISCARD graft_status graft_quantize_model(graft_context *context, const graft_quantize_options *options,
                                                   graft_quantize_report **out_report);
 void graft_quantize_report_free(graft_quantize_report *report);

@@ -79,18 +79,21 @@ static graft_status measure_entry(const quantize_job *job, quantize_entry *entry
 // Rules compiled once.
 typedef struct rule_list {
   regex_t *expressions;
+  bool *are_used;
   size_t n;
 } rule_list;
 
 static void free_rules(rule_list *rules) {
   for (size_t i = 0; i < rules->n; ++i) regfree(&rules->expressions[i]);
   free(rules->expressions);
+  free(rules->are_used);
 }
 
 static graft_status compile_rules(const quantize_job *job, rule_list *rules) {
   const graft_quantize_options *o = job->options;
   rules->expressions = calloc(o->n_rules + 1, sizeof *rules->expressions);
-  if (rules->expressions == NULL) return fail_memory(job);
+  rules->are_used = calloc(o->n_rules + 1, sizeof *rules->are_used);
+  if (rules->expressions == NULL || rules->are_used == NULL) return fail_memory(job);
   for (; rules->n < o->n_rules; ++rules->n) {
     const int code = regcomp(&rules->expressions[rules->n], o->rules[rules->n].pattern, REG_EXTENDED | REG_NOSUB);
     if (code == 0) continue;
@@ -106,13 +109,14 @@ static bool is_matrix_weight(const quantize_entry *entry) {
   return entry->parts[0]->rank == 2 && entry->rows > 0 && entry->columns > 0 && strcmp(entry->name, entry->layer) != 0;
 }
 
-static void decide(const quantize_job *job, const rule_list *rules, quantize_entry *entry) {
+static void decide(const quantize_job *job, rule_list *rules, quantize_entry *entry) {
   const graft_quantize_options *o = job->options;
   if (entry->is_copied) return;
   if (is_matrix_weight(entry) && job->source.profile->is_quantized(entry->layer)) entry->kind = o->kind;
   for (size_t i = 0; i < rules->n; ++i) {
-    if (quantize_is_quantized(o->rules[i].kind) && !is_matrix_weight(entry)) continue;
-    if (regexec(&rules->expressions[i], entry->layer, 0, NULL, 0) == 0) entry->kind = o->rules[i].kind;
+    if (regexec(&rules->expressions[i], entry->layer, 0, NULL, 0) != 0) continue;
+    rules->are_used[i] = true;
+    if (is_matrix_weight(entry) || !quantize_is_quantized(o->rules[i].kind)) entry->kind = o->rules[i].kind;
   }
   if (entry->kind == GRAFT_QUANTIZE_KIND_INT8_CONVROT) entry->group = graft_hadamard_fit(entry->columns, o->group);
   if (!quantize_is_quantized(entry->kind)) return;
@@ -121,10 +125,21 @@ static void decide(const quantize_job *job, const rule_list *rules, quantize_ent
       graft_quantized_marker(is_fp8 ? GRAFT_QUANTIZED_E4M3 : GRAFT_QUANTIZED_INT8, entry->group, entry->marker);
 }
 
+// A rule for nothing is a mistake in its pattern, which a file without it would hide.
+static graft_status check_use(const quantize_job *job, const rule_list *rules) {
+  for (size_t i = 0; i < rules->n; ++i) {
+    if (rules->are_used[i]) continue;
+    return GRAFT_FAIL(job->error, GRAFT_E_NOT_FOUND, "no layer's name matches the rule's pattern '%s'",
+                      graft_excerpt_name(job->options->rules[i].pattern).text);
+  }
+  return GRAFT_OK;
+}
+
 static graft_status decide_all(quantize_job *job) {
   rule_list rules = {0};
   graft_status status = compile_rules(job, &rules);
   for (size_t i = 0; i < job->n_entries && status == GRAFT_OK; ++i) decide(job, &rules, &job->entries[i]);
+  if (status == GRAFT_OK) status = check_use(job, &rules);
   free_rules(&rules);
   return status;
 }

@@ -255,6 +255,8 @@ static void refusals_leave_files_alone(void **state) {
   options.rules = &(graft_quantize_rule){"(", GRAFT_QUANTIZE_KIND_INT8};
   options.n_rules = 1;
   expect_refusal(&s, &options, GRAFT_E_INVALID, "no regular expression");
+  options.rules = &(graft_quantize_rule){"no_such_layer", GRAFT_QUANTIZE_KIND_F16};
+  expect_refusal(&s, &options, GRAFT_E_NOT_FOUND, "matches the rule's pattern 'no_such_layer'");
   options.n_rules = 0;
   options.group = 0;
   expect_refusal(&s, &options, GRAFT_E_INVALID, "group");
