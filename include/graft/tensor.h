@@ -47,7 +47,7 @@ GRAFT_API bool graft_tensor_desc_is_dense_from(const graft_tensor_desc *desc, in
 GRAFT_API bool graft_tensor_desc_has_shape(const graft_tensor_desc *desc, int32_t rank, const int64_t *shape);
 GRAFT_API bool graft_tensor_desc_same_shape(const graft_tensor_desc *a, const graft_tensor_desc *b);
 
-// Same dtype, shape and strides (size-1 dimensions apart): both walk memory the same way.
+// Same dtype, shape and strides (of size-1 dimensions and of empty tensors any): both walk memory the same way.
 GRAFT_API bool graft_tensor_desc_same_layout(const graft_tensor_desc *a, const graft_tensor_desc *b);
 
 // Writes "f32[2, 3, 4]" (with strides when not contiguous) into |text|, cut where it does not fit; returns |text|.

@@ -100,6 +100,7 @@ bool graft_tensor_desc_same_shape(const graft_tensor_desc *a, const graft_tensor
 
 bool graft_tensor_desc_same_layout(const graft_tensor_desc *a, const graft_tensor_desc *b) {
   if (a->dtype != b->dtype || !graft_tensor_desc_same_shape(a, b)) return false;
+  if (graft_tensor_desc_elements(a) == 0) return true;
   for (int32_t d = 0; d < a->rank; ++d) {
     if (steps_of(a, d) > 1 && a->strides[d] != b->strides[d]) return false;
   }

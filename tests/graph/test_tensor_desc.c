@@ -86,6 +86,9 @@ static void empty_and_scalar(void **state) {
   assert_int_equal(graft_tensor_desc_bytes(&empty), 0);
   assert_true(graft_tensor_desc_is_contiguous(&empty));
   assert_int_equal(empty.strides[0], 6);
+  graft_tensor_desc turned = empty;
+  turned.strides[0] = 12345;
+  assert_true(graft_tensor_desc_same_layout(&empty, &turned));
 }
 
 static void blocks_fill_rows(void **state) {

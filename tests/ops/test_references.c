@@ -11,6 +11,7 @@
 #include "ops/copy/copy.h"
 #include "ops/concat/concat.h"
 #include "ops/embedding/embedding.h"
+#include "ops/fused/concat_permute/concat_permute.h"
 #include "ops/linear/linear.h"
 #include "ops/matmul/matmul.h"
 #include "ops/rotary_embedding/rotary_embedding.h"
@@ -231,6 +232,14 @@ static void test_concat(void **state) {
   }
 }
 
+// A decomposition may hand on a view of nothing, whose strides say nothing.
+static void test_concat_permute_of_nothing(void **state) {
+  (void)state;
+  graft_tensor *x = constant(a, 3, (int64_t[]){3, 2, 0});
+  const graft_concat_permute_attrs attrs = {.factor = 1, .order = {1, 2, 0}, .rank = 3};
+  run(graft_concat_permute(test.graph, &x, 1, &attrs), 0);
+}
+
 static void test_embedding(void **state) {
   (void)state;
   const int64_t ids[4] = {3, 0, 4, 3};
@@ -280,6 +289,7 @@ int main(void) {
       TEST(test_rotary_half),
       TEST(test_upsample),
       TEST(test_concat),
+      TEST(test_concat_permute_of_nothing),
       TEST(test_embedding),
       TEST(test_timestep),
       TEST(test_cast_rounds_and_saturates),
