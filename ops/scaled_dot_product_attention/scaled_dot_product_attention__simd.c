@@ -240,8 +240,8 @@ static bool prefers_rows(const graft_node_info *node, graft_reason *why) {
     return graft_refuse(why, "%lld bytes of rows do not fit in a core's cache", (long long)rows_bytes);
   }
   return 16 * n >= 15 * rounds * cpu->n_threads ||
-         graft_refuse(why, "%lld blocks of queries would keep some of %d threads waiting", (long long)n,
-                      cpu->n_threads);
+         graft_refuse(why, "%lld block%s of queries would keep some of %d threads waiting", (long long)n,
+                      n == 1 ? "" : "s", cpu->n_threads);
 }
 
 static graft_status reserve_rows(const graft_node_info *node, const graft_attention_core *core,
