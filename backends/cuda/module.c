@@ -43,7 +43,8 @@ static graft_status load_module(graft_cuda_device *device, const graft_cuda_modu
   return GRAFT_OK;
 }
 
-// Functions with different shared memory share one handle, so the limit only grows.
+// Functions with different shared memory share one handle, so the limit only grows. What a launch may have unasked, 48
+// KiB, counts what device code declares itself, so that it is always asked for.
 static graft_status allow_shared(graft_cuda_device *device, graft_cuda_function *function, size_t shared_bytes,
                                  graft_error *error) {
   if (shared_bytes <= function->shared_bytes) return GRAFT_OK;
@@ -76,7 +77,6 @@ static graft_status add_function(graft_cuda_device *device, graft_cuda_loaded *l
     free(function);
     return status;
   }
-  function->shared_bytes = 48 << 10;  // what every launch may have
   function->next = loaded->functions;
   loaded->functions = function;
   *out_function = function;

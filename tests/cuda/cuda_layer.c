@@ -33,12 +33,15 @@ static double count_flops(const void *attrs, const graft_tensor_desc *const *inp
   return (double)((const cuda_layer_attrs *)attrs)->work * (double)graft_tensor_desc_elements(outputs);
 }
 
+// What a launch may have unasked, were it not for what its function declares itself.
+enum { SHARED_BYTES = 48 << 10 };
+
 static const char image[] = "none";
 static const graft_cuda_module module = {.struct_size = sizeof module, .name = "tests", .image = image};
 
 static graft_status prepare(const graft_node_info *node, graft_error *error, graft_prepared *out_prepared) {
   graft_cuda_function *function = NULL;
-  GRAFT_TRY(graft_cuda_function_load(node->device, &module, FAKE_CUDA_ADD, 0, error, &function));
+  GRAFT_TRY(graft_cuda_function_load(node->device, &module, FAKE_CUDA_ADD, SHARED_BYTES, error, &function));
   const cuda_layer_attrs *attrs = node->attrs;
   out_prepared->state = function;
   out_prepared->workspace_bytes = CUDA_LAYER_WORKSPACE;
@@ -69,6 +72,7 @@ static graft_status encode(graft_encoder *encoder, const graft_encode_args *args
                                     .function = args->state,
                                     .grid = {1, 1, 1},
                                     .block = {32, 1, 1},
+                                    .shared_bytes = SHARED_BYTES,
                                     .params = &params,
                                     .params_bytes = sizeof params};
   return graft_cuda_encode(encoder, &launch, args->error);

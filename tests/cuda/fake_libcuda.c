@@ -24,8 +24,8 @@ static fake_list captured;
 static bool is_capture_broken;
 static void (*on_capture)(void);
 static int64_t card_bytes = (int64_t)1 << 30, most_pinned_bytes = INT64_MAX;
-static int lacking = -1;  // an attribute
-enum { SHARED_BYTES = 227 << 10 };
+static int lacking = -1;                                  // an attribute
+enum { SHARED_BYTES = 227 << 10, OWN_SHARED_BYTES = 1 };  // of a block; of that a function's own
 static int shared_bytes_of_block = SHARED_BYTES;
 static int64_t n_wrong;  // calls that a real driver answers with something undefined
 
@@ -238,6 +238,7 @@ CUresult cuMemFree(CUdeviceptr address) {
 // Functions are kept by name.
 typedef struct named_function {
   struct named_function *next;
+  unsigned int shared_bytes;  // that launches may ask for
   char name[];
 } named_function;
 static named_function *functions;
@@ -523,6 +524,7 @@ CUresult cuModuleGetFunction(CUfunction *out_function, CUmodule module, const ch
     found = malloc(sizeof *found + strlen(name) + 1);
     if (found == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
     strcpy(found->name, name);
+    found->shared_bytes = (48 << 10) - OWN_SHARED_BYTES;
     found->next = functions;
     functions = found;
   }
@@ -530,20 +532,20 @@ CUresult cuModuleGetFunction(CUfunction *out_function, CUmodule module, const ch
   return CUDA_SUCCESS;
 }
 
-// Functions have some shared memory beside what is asked for: all of it is never left.
 CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
-  (void)function;
   CALL();
-  const bool is_shared = attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-  return is_shared && value >= shared_bytes_of_block ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_SUCCESS;
+  if (value > shared_bytes_of_block - OWN_SHARED_BYTES) return CUDA_ERROR_INVALID_VALUE;
+  ((named_function *)(void *)function)->shared_bytes = (unsigned int)value;
+  return CUDA_SUCCESS;
 }
 
 CUresult cuLaunchKernel(CUfunction launched, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                         unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
                         CUstream stream, void **params, void **extra) {
-  (void)grid_x, (void)grid_y, (void)grid_z, (void)block_x, (void)block_y, (void)block_z;
-  (void)shared_bytes, (void)extra;
+  (void)grid_x, (void)grid_y, (void)grid_z, (void)block_x, (void)block_y, (void)block_z, (void)extra;
   CALL();
+  if (shared_bytes > ((named_function *)(void *)launched)->shared_bytes) return CUDA_ERROR_INVALID_VALUE;
   ++*(capturing != NULL ? &counts.captured : &counts.launches);
   fake_op op = {.kind = FAKE_LAUNCH, .function = ((named_function *)(void *)launched)->name};
   if (params == NULL) return add(stream, &op, NULL);
