@@ -81,6 +81,14 @@ void cuda_session_build(cuda_session *s, const cuda_layers *layers) {
   assert_int_equal(graft_graph_status(s->graph), GRAFT_OK);
 }
 
+graft_plan *cuda_session_plan(const cuda_session *s, graft_plan_options options) {
+  graft_plan *plan = NULL;
+  options.struct_size = sizeof options;
+  if (graft_plan_create(s->graph, &options, &plan) != GRAFT_OK)
+    fail_msg("%s", graft_context_error(s->context)->message);
+  return plan;
+}
+
 graft_status cuda_session_run(graft_plan *plan, const void *x, void *y, size_t bytes) {
   GRAFT_TRY(graft_plan_write(plan, 0, x, bytes));
   GRAFT_TRY(graft_plan_run(plan, NULL));

@@ -46,6 +46,9 @@ typedef struct cuda_layers {
 
 void cuda_session_build(cuda_session *s, const cuda_layers *layers);
 
+// A plan of the session's graph, the caller's to destroy; one that cannot be made fails the test. Sets struct_size.
+graft_plan *cuda_session_plan(const cuda_session *s, graft_plan_options options);
+
 // Writes the input, runs, and reads the output; |bytes| each.
 graft_status cuda_session_run(graft_plan *plan, const void *x, void *y, size_t bytes);
 

@@ -45,14 +45,6 @@ static void end_well(cuda_session *s) {
   assert_int_equal(cuda.get_counts().hazards, 0);
 }
 
-static graft_plan *plan_for(const cuda_session *s, graft_plan_options options) {
-  graft_plan *plan = NULL;
-  options.struct_size = sizeof options;
-  if (graft_plan_create(s->graph, &options, &plan) != GRAFT_OK)
-    fail_msg("%s", graft_context_error(s->context)->message);
-  return plan;
-}
-
 static void fill_input(int run) {
   for (int i = 0; i < N; ++i) x[i] = (float)((i * 7 + run * 13) % 101 - 50);
 }
@@ -63,7 +55,7 @@ static graft_status run_plan(graft_plan *plan, float *out) {
 
 // |plan| gives the bytes of the reference on the host, run after run.
 static void check_results(const cuda_session *s, graft_plan *plan) {
-  graft_plan *host = plan_for(s, (graft_plan_options){.device = s->cpu});
+  graft_plan *host = cuda_session_plan(s, (graft_plan_options){.device = s->cpu});
   for (int run = 0; run < 4; ++run) {
     fill_input(run);
     assert_int_equal(run_plan(host, expected), GRAFT_OK);
@@ -112,7 +104,7 @@ static void the_report_is_what_is_allocated(void **state) {
   const int64_t before = cuda.get_counts().live_bytes;
   for (int i = 0; i < 2; ++i) {
     const size_t budget = i == 0 ? 0 : 8 * WEIGHT_BYTES;
-    graft_plan *plan = plan_for(&s, (graft_plan_options){.device = s.gpu, .memory_budget = budget});
+    graft_plan *plan = cuda_session_plan(&s, (graft_plan_options){.device = s.gpu, .memory_budget = budget});
     assert_int_equal(cuda.get_counts().live_bytes - before, report_of(plan, 0).allocated_bytes);
     assert_int_equal(report_of(plan, 0).workspace_bytes, CUDA_LAYER_WORKSPACE);
     if (budget == 0)
@@ -134,7 +126,7 @@ static void a_thousand_plans_leave_nothing_behind(void **state) {
   fill_input(0);
   for (int i = 0; i < 1000; ++i) {
     const bool is_split = i % 2 == 1;
-    graft_plan *plan = plan_for(
+    graft_plan *plan = cuda_session_plan(
         &s, (graft_plan_options){
                 .devices = devices, .n_devices = is_split ? 2 : 1, .memory_budget = is_split ? 0 : 8 * WEIGHT_BYTES});
     if (i % 100 < 2) assert_int_equal(run_plan(plan, got), GRAFT_OK);
@@ -154,7 +146,7 @@ static void constants_come_while_the_segment_before_runs(void **state) {
   for (size_t budget = 16 * WEIGHT_BYTES; budget >= (N_VALUES + 2) * WEIGHT_BYTES; budget -= WEIGHT_BYTES) {
     // Each constant may take a little more, to begin where it should.
     const graft_plan_options options = {.device = s.gpu, .memory_budget = budget + 8 * CUDA_LAYER_PADDING};
-    graft_plan *plan = plan_for(&s, options);
+    graft_plan *plan = cuda_session_plan(&s, options);
     assert_true(report_of(plan, 0).peak_bytes <= options.memory_budget);
     const int64_t overlaps = cuda.get_counts().overlaps;
     check_results(&s, plan);
@@ -174,7 +166,7 @@ static void without_room_constants_come_late(void **state) {
   cuda_session s;
   begin("", (int64_t)1 << 30, &s);
   build(&s, N_LAYERS, NULL);
-  graft_plan *plan = plan_for(
+  graft_plan *plan = cuda_session_plan(
       &s,
       (graft_plan_options){.device = s.gpu, .memory_budget = (N_VALUES + 1) * WEIGHT_BYTES + 2 * CUDA_LAYER_PADDING});
   check_results(&s, plan);
@@ -192,7 +184,7 @@ static void cancelled_runs_leave_nothing_on_its_way(void **state) {
   cuda_session s;
   begin("", (int64_t)1 << 30, &s);
   build(&s, N_LAYERS, NULL);
-  graft_plan *plan = plan_for(&s, (graft_plan_options){.device = s.gpu, .memory_budget = 6 * WEIGHT_BYTES});
+  graft_plan *plan = cuda_session_plan(&s, (graft_plan_options){.device = s.gpu, .memory_budget = 6 * WEIGHT_BYTES});
   fill_input(0);
   assert_int_equal(graft_plan_write(plan, 0, x, sizeof x), GRAFT_OK);
   for (int n = 1; n < 12; ++n) {
@@ -211,7 +203,7 @@ static void bringing_ends_behind_the_first_constant(void **state) {
   cuda_session s;
   begin("", (int64_t)1 << 30, &s);
   build(&s, N_LAYERS, NULL);
-  graft_plan *plan = plan_for(&s, (graft_plan_options){.device = s.gpu, .memory_budget = 12 * WEIGHT_BYTES});
+  graft_plan *plan = cuda_session_plan(&s, (graft_plan_options){.device = s.gpu, .memory_budget = 12 * WEIGHT_BYTES});
   assert_int_equal(run_plan(plan, got), GRAFT_OK);
   const graft_run_control control = {.struct_size = sizeof control, .abort = stop_later, .abort_user = &(int){0}};
   const int64_t uploads = cuda.get_counts().uploads;
@@ -230,7 +222,7 @@ static void what_does_not_fit_goes_to_the_host(void **state) {
   begin("", 8 * WEIGHT_BYTES, &s);
   build(&s, N_LAYERS, NULL);
   graft_device *const devices[] = {s.gpu, s.cpu};
-  graft_plan *plan = plan_for(&s, (graft_plan_options){.devices = devices, .n_devices = 2});
+  graft_plan *plan = cuda_session_plan(&s, (graft_plan_options){.devices = devices, .n_devices = 2});
   const uint32_t n_gpu = count_steps(plan, "cuda:0"), n_cpu = count_steps(plan, "cpu:0");
   assert_in_range(n_gpu, 2, 7);
   assert_int_equal(n_gpu + n_cpu, N_LAYERS);
@@ -244,7 +236,7 @@ static void what_does_not_fit_goes_to_the_host(void **state) {
   // Measuring says the same.
   const graft_plan_options measuring = {.devices = devices, .n_devices = 2, .flags = GRAFT_PLAN_MEASURE_ONLY};
   graft_plan_destroy(plan);
-  graft_plan *measured = plan_for(&s, measuring);
+  graft_plan *measured = cuda_session_plan(&s, measuring);
   assert_int_equal(count_steps(measured, "cuda:0"), n_gpu);
   graft_plan_destroy(measured);
   end_well(&s);
@@ -256,12 +248,12 @@ static void what_fits_is_not_split(void **state) {
   begin("", 64 * WEIGHT_BYTES, &s);
   build(&s, N_LAYERS, NULL);
   graft_device *const devices[] = {s.gpu, s.cpu};
-  graft_plan *plan = plan_for(&s, (graft_plan_options){.devices = devices, .n_devices = 2});
+  graft_plan *plan = cuda_session_plan(&s, (graft_plan_options){.devices = devices, .n_devices = 2});
   assert_int_equal(graft_plan_n_stages(plan), 1);
   assert_int_equal(count_steps(plan, "cuda:0"), N_LAYERS);
   // A second plan of the same weights needs none of them again.
   cuda.set_memory(cuda.get_counts().live_bytes + 4 * WEIGHT_BYTES);
-  graft_plan *again = plan_for(&s, (graft_plan_options){.devices = devices, .n_devices = 2});
+  graft_plan *again = cuda_session_plan(&s, (graft_plan_options){.devices = devices, .n_devices = 2});
   assert_int_equal(count_steps(again, "cuda:0"), N_LAYERS);
   graft_plan_destroy(again);
   graft_plan_destroy(plan);
@@ -274,7 +266,7 @@ static void two_devices_of_a_card_share_it(void **state) {
   begin("virtual=2", 16 * WEIGHT_BYTES, &s);
   build(&s, MOST_LAYERS, NULL);
   graft_device *const devices[] = {s.gpu, s.second, s.cpu};
-  graft_plan *plan = plan_for(&s, (graft_plan_options){.devices = devices, .n_devices = 3});
+  graft_plan *plan = cuda_session_plan(&s, (graft_plan_options){.devices = devices, .n_devices = 3});
   assert_true(count_steps(plan, "cuda:0") > 1 && count_steps(plan, "cuda:1") > 1 && count_steps(plan, "cpu:0") > 1);
   check_results(&s, plan);
   graft_plan_destroy(plan);
@@ -287,7 +279,7 @@ static void a_device_without_room_is_left_out(void **state) {
   begin("", WEIGHT_BYTES, &s);
   build(&s, N_LAYERS, NULL);
   graft_device *const devices[] = {s.gpu, s.cpu};
-  graft_plan *plan = plan_for(&s, (graft_plan_options){.devices = devices, .n_devices = 2});
+  graft_plan *plan = cuda_session_plan(&s, (graft_plan_options){.devices = devices, .n_devices = 2});
   assert_int_equal(count_steps(plan, "cpu:0"), N_LAYERS);
   check_results(&s, plan);
   graft_plan_destroy(plan);
@@ -304,7 +296,7 @@ static void large_work_brings_its_weights(void **state) {
   begin("", 10 * WEIGHT_BYTES, &s);
   build(&s, N_LAYERS, work);
   graft_device *const devices[] = {s.gpu, s.cpu};
-  graft_plan *plan = plan_for(&s, (graft_plan_options){.devices = devices, .n_devices = 2});
+  graft_plan *plan = cuda_session_plan(&s, (graft_plan_options){.devices = devices, .n_devices = 2});
   assert_int_equal(count_steps(plan, "cuda:0"), N_LAYERS);
   assert_true(count_stages(plan, "cuda:0") > 2);
   graft_step_info first = {.struct_size = sizeof first}, last = {.struct_size = sizeof last};
@@ -328,7 +320,7 @@ static void the_threshold_is_work_for_a_byte(void **state) {
   begin("", 8 * WEIGHT_BYTES, &s);
   build(&s, N_LAYERS, work);
   graft_device *const devices[] = {s.gpu, s.cpu};
-  graft_plan *plan = plan_for(&s, (graft_plan_options){.devices = devices, .n_devices = 2});
+  graft_plan *plan = cuda_session_plan(&s, (graft_plan_options){.devices = devices, .n_devices = 2});
   graft_step_info last = {.struct_size = sizeof last};
   graft_plan_step(plan, graft_plan_n_steps(plan) - 1, &last);
   assert_string_equal(last.device, "cuda:0");
@@ -390,7 +382,7 @@ static void any_call_may_fail(void **state) {
     cuda_session s;
     begin("", (int64_t)1 << 30, &s);
     build(&s, N_LAYERS, NULL);
-    graft_plan *host = plan_for(&s, (graft_plan_options){.device = s.cpu});
+    graft_plan *host = cuda_session_plan(&s, (graft_plan_options){.device = s.cpu});
     fill_input(1);
     assert_int_equal(run_plan(host, expected), GRAFT_OK);
     graft_plan_destroy(host);

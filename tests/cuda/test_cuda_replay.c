@@ -38,14 +38,6 @@ static void end(cuda_session *s) {
   assert_int_equal(cuda.get_counts().hazards, 0);
 }
 
-static graft_plan *plan_for(const cuda_session *s, graft_plan_options options) {
-  graft_plan *plan = NULL;
-  options.struct_size = sizeof options;
-  if (graft_plan_create(s->graph, &options, &plan) != GRAFT_OK)
-    fail_msg("%s", graft_context_error(s->context)->message);
-  return plan;
-}
-
 static graft_cuda_run_counts counts_of(const graft_device *device) {
   const graft_cuda_runs_service *service = graft_device_service(device, GRAFT_CUDA_RUNS_SERVICE);
   graft_cuda_run_counts counts = {.struct_size = sizeof counts};
@@ -55,7 +47,7 @@ static graft_cuda_run_counts counts_of(const graft_device *device) {
 
 // |plan| gives the bytes of the reference on the host, run after run.
 static void check_results(const cuda_session *s, graft_plan *plan) {
-  graft_plan *host = plan_for(s, (graft_plan_options){.device = s->cpu});
+  graft_plan *host = cuda_session_plan(s, (graft_plan_options){.device = s->cpu});
   for (int run = 0; run < 4; ++run) {
     for (int i = 0; i < N; ++i) x[i] = (float)((i * 7 + run * 13) % 101 - 50);
     assert_int_equal(cuda_session_run(host, x, expected, sizeof x), GRAFT_OK);
@@ -69,7 +61,7 @@ static void RP1_replays_give_the_bytes_of_ordinary_runs(void **state) {
   (void)state;
   cuda_session s;
   begin(plenty, &s);
-  graft_plan *plan = plan_for(&s, (graft_plan_options){.device = s.gpu});
+  graft_plan *plan = cuda_session_plan(&s, (graft_plan_options){.device = s.gpu});
   check_results(&s, plan);
   assert_int_equal(cuda.get_counts().graph_launches, 3);
   const graft_cuda_run_counts counts = counts_of(s.gpu);
@@ -100,7 +92,7 @@ static void RP1_failed_captures_are_reported_and_not_tried_again(void **state) {
   (void)state;
   cuda_session s;
   begin(plenty, &s);
-  graft_plan *plan = plan_for(&s, (graft_plan_options){.device = s.gpu});
+  graft_plan *plan = cuda_session_plan(&s, (graft_plan_options){.device = s.gpu});
   check_bench_says(&s, "replayed                0           of 0 runs");
   cuda.on_capture(break_capture);
   check_results(&s, plan);
@@ -132,7 +124,7 @@ static void RP1_what_the_host_moves_is_kept_out_of_the_graphs_of_others(void **s
   cuda_session s;
   void *graph = NULL;
   begin(plenty, &s);
-  graft_plan *plan = plan_for(&s, (graft_plan_options){.device = s.gpu});
+  graft_plan *plan = cuda_session_plan(&s, (graft_plan_options){.device = s.gpu});
   const graft_backend_def *backend = graft_device_backend(s.gpu);
   graft_error error = {0};
   assert_int_equal(cuda_session_run(plan, x, expected, sizeof x), GRAFT_OK);
@@ -156,7 +148,7 @@ static void RP1_mixed_plans_are_kept_out_of_the_graphs_of_others(void **state) {
   void *graph = NULL;
   begin(8 * WEIGHT_BYTES, &s);
   graft_device *const devices[] = {s.gpu, s.cpu};
-  graft_plan *plan = plan_for(&s, (graft_plan_options){.devices = devices, .n_devices = 2});
+  graft_plan *plan = cuda_session_plan(&s, (graft_plan_options){.devices = devices, .n_devices = 2});
   assert_int_equal(graft_plan_write(plan, 0, x, sizeof x), GRAFT_OK);
   assert_int_equal(cuda.begin_capture(graft_cuda_describe(s.gpu)->stream, 0), 0);
   check_refused(&s, graft_plan_run(plan, NULL), "while the device's stream is captured");
@@ -174,7 +166,7 @@ static void RP3_several_copies_and_mixed_plans_are_dispatched(void **state) {
     cuda_session s;
     begin(i == 0 ? plenty : 8 * WEIGHT_BYTES, &s);
     graft_device *const devices[] = {s.gpu, s.cpu};
-    graft_plan *plan = plan_for(
+    graft_plan *plan = cuda_session_plan(
         &s, (graft_plan_options){.devices = devices, .n_devices = 1 + (uint32_t)i, .n_input_copies = i == 0 ? 2 : 0});
     assert_int_equal(graft_plan_n_stages(plan) > 1, i == 1);
     check_results(&s, plan);
@@ -203,7 +195,7 @@ static void RP3_direct_calls_are_dispatched(void **state) {
   cuda_session s;
   begin(plenty, &s);
   for (int i = 0; i < 3; ++i) {
-    graft_plan *plan = plan_for(&s, (graft_plan_options){.device = s.gpu});
+    graft_plan *plan = cuda_session_plan(&s, (graft_plan_options){.device = s.gpu});
     for (int k = 0; k < 2; ++k) assert_int_equal(cuda_session_run(plan, x, expected, sizeof x), GRAFT_OK);
     graft_plan_destroy(plan);
     const int64_t launches = cuda.get_counts().graph_launches;
@@ -220,7 +212,7 @@ static void RP3_runs_are_dispatched_where_the_caller_says_so(void **state) {
   (void)state;
   cuda_session s;
   begin(plenty, &s);
-  graft_plan *plan = plan_for(&s, (graft_plan_options){.device = s.gpu});
+  graft_plan *plan = cuda_session_plan(&s, (graft_plan_options){.device = s.gpu});
   const graft_run_control control = {.struct_size = sizeof control, .flags = GRAFT_RUN_DISPATCH};
   assert_int_equal(graft_plan_write(plan, 0, x, sizeof x), GRAFT_OK);
   for (int i = 0; i < 3; ++i) assert_int_equal(graft_plan_run(plan, &control), GRAFT_OK);
